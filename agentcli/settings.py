@@ -88,13 +88,13 @@ def load_settings(
     to theirs. `defaults` holds the values of keys that none of them sets. `command` has the flags;
     empty for the interactive session."""
     path = get_user_directory() / SETTINGS_FILE
-    own = check_values(read_toml(path), f"{path}: ", SettingsError)
+    own = check_values(read_toml(path), f"{path}: ", error=SettingsError)
     given = {
-        **check_values(_read_environment(environ), _ENVIRONMENT, SettingsError),
-        **check_values(flags, "", UsageError, command=command),
+        **check_values(_read_environment(environ), _ENVIRONMENT, error=SettingsError),
+        **check_values(flags, "", error=UsageError, command=command),
     }
     values = {**defaults, **own, **given}
-    added = check_values({"network": [*network]}, "", UsageError, command=command)["network"]
+    added = check_values({"network": [*network]}, "", error=UsageError, command=command)["network"]
     values["network"] = (*values.get("network", ()), *added)
     return Settings(
         workspace=_resolve_workspace(workspace),
@@ -121,7 +121,7 @@ def select_settings(options: RawValues) -> RawValues:
 
 def build_settings(flags: RawValues, *, workspace: Path, command: str = "run") -> Settings:
     """Build the settings from flags alone, without the user's file and the environment."""
-    given = check_values(flags, "", UsageError, command=command)
+    given = check_values(flags, "", error=UsageError, command=command)
     return Settings(
         workspace=_resolve_workspace(workspace), explicit_keys=frozenset(given), **given
     )
@@ -169,8 +169,8 @@ def _read_environment(environ: Mapping[str, str]) -> RawValues:
 def check_values(
     values: RawValues,
     source: str,
-    error: type[SettingsError] | type[UsageError],
     *,
+    error: type[SettingsError] | type[UsageError],
     command: str = "run",
 ) -> RawValues:
     """Return every value in its own type. Raise `error`, whose message begins with `source`."""
@@ -187,7 +187,7 @@ def check_values(
             name = f"--{key.replace('_', '-')}" if error is UsageError else key
             raise error(
                 f"{source}{name} must be {fault}, not {value!r}",
-                hint=_suggest_fix(key, source, command),
+                hint=_suggest_fix(key, source, command=command),
             ) from None
     return found
 
@@ -199,7 +199,7 @@ def _suggest_key(key: str) -> str:
     return f"did you mean {' or '.join(near)}?" if near else f"settings: {', '.join(_CHECKS)}"
 
 
-def _suggest_fix(key: str, source: str, command: str) -> str:
+def _suggest_fix(key: str, source: str, *, command: str) -> str:
     if source == _ENVIRONMENT:
         return f"unset AGENTCLI_{key.upper()}"
     if source:

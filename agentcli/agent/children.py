@@ -116,20 +116,22 @@ class ChildRunner:
         known = f"The roles are {', '.join(names)}." if names else "Leave role out."
         raise ToolError(f"There is no role {name!r}.{hint} {known}", kind=ErrorKind.INVALID_INPUT)
 
-    async def run(self, task: str, name: str, context: ToolContext) -> Output:
+    async def run(self, task: str, name: str, *, context: ToolContext) -> Output:
         role = self.find_role(name)
         async with self._slots:
-            return await self._run(task, role, context)
+            return await self._run(task, role, context=context)
 
-    async def _run(self, task: str, role: Role, context: ToolContext) -> Output:
+    async def _run(self, task: str, role: Role, *, context: ToolContext) -> Output:
         watch = ChildProgress(context.progress)
         child = self._open_child(role, task, listen=watch, context=context)
         try:
             ended = await child.open_turn(role, task)
-            return watch.build_output(role, ended, child)
+            return watch.build_output(role, ended, child=child)
         except asyncio.CancelledError:
             # The cancellation carries the output, for the record of the call.
-            raise asyncio.CancelledError(watch.build_output(role, INTERRUPTED, child)) from None
+            raise asyncio.CancelledError(
+                watch.build_output(role, INTERRUPTED, child=child)
+            ) from None
         finally:
             await run_to_completion(child.close())
 
@@ -160,7 +162,7 @@ class ChildProgress:
             case _:
                 pass
 
-    def build_output(self, role: Role, ended: TurnEnded, child: Child) -> Output:
+    def build_output(self, role: Role, ended: TurnEnded, *, child: Child) -> Output:
         """Build one clear result, however the child ended; record the same ending in its log."""
         outcome = RunOutcome(ending=ended.ending, message=ended.message, hint=ended.hint)
         child.journal.append(
@@ -176,13 +178,13 @@ class ChildProgress:
         answer = _truncate_answer(text, child.log_path)
         return Output(
             content=(Text(text=answer if error is None else _describe_failure(ended, answer)),),
-            details=self._build_details(role.name, ended, child),
+            details=self._build_details(role.name, ended, child=child),
             error=error,
             truncated=answer != text,
             origin=self._origin,
         )
 
-    def _build_details(self, role: str, ended: TurnEnded, child: Child) -> ChildTurn:
+    def _build_details(self, role: str, ended: TurnEnded, *, child: Child) -> ChildTurn:
         return ChildTurn(
             role=role,
             ending=ended.ending,

@@ -58,7 +58,8 @@ def trim_results(
         return None
     lines = tuple(
         TrimmedResult(
-            call_id=result.call_id, text=_format_line(calls[result.call_id], result, store_result)
+            call_id=result.call_id,
+            text=_format_line(calls[result.call_id], result, store_result=store_result),
         )
         for result in old
     )
@@ -83,7 +84,7 @@ def _iter_old_results(messages: Sequence[Message], spare_tokens: int) -> Iterato
                 yield result
 
 
-def _format_line(call: ToolCall, result: ToolResult, store_result: StoreResult) -> str:
+def _format_line(call: ToolCall, result: ToolResult, *, store_result: StoreResult) -> str:
     text = result.text
     size = f"{text.count(chr(10)) + 1} lines" if text else "an image"
     return (
@@ -118,7 +119,7 @@ def cut_new(
     large = [result for result in results if count_result_tokens(result) > max(share, LEAST_TOKENS)]
     if not large:
         return None
-    cut = tuple(_cut(result, max(share, LEAST_TOKENS), keep) for result in large)
+    cut = tuple(_cut(result, max(share, LEAST_TOKENS), keep=keep) for result in large)
     freed = sum(map(count_result_tokens, large)) - sum(estimate_fast(one.text) for one in cut)
     return ResultsTrimmed(results=cut, freed_tokens=freed)
 
@@ -134,15 +135,15 @@ def _compute_share(sizes: Sequence[int], limit_tokens: int) -> int:
     return max(ascending, default=0)
 
 
-def _cut(result: ToolResult, limit_tokens: int, keep: StoreResult) -> TrimmedResult:
+def _cut(result: ToolResult, limit_tokens: int, *, keep: StoreResult) -> TrimmedResult:
     images = any(isinstance(block, Image) for block in result.content)
     room_bytes = (limit_tokens - NOTE_TOKENS) * ROUGH_BYTES
     match result.details:
         case FileView(media="text") as view:
-            text, last_line = _take_rows(result.text, view, room_bytes)
+            text, last_line = _take_rows(result.text, view, room_bytes=room_bytes)
             return TrimmedResult(call_id=result.call_id, text=text, last_line=last_line)
         case Command():
-            text = _take_ends(result.text, room_bytes, keep(result))
+            text = _take_ends(result.text, room_bytes, path=keep(result))
         case _:
             kept = [*_take_fitting(result.text.split("\n"), room_bytes)]
             what = "an image was" if images else "the rest was"
@@ -150,7 +151,7 @@ def _cut(result: ToolResult, limit_tokens: int, keep: StoreResult) -> TrimmedRes
     return TrimmedResult(call_id=result.call_id, text=text)
 
 
-def _take_rows(text: str, view: FileView, room_bytes: int) -> tuple[str, int]:
+def _take_rows(text: str, view: FileView, *, room_bytes: int) -> tuple[str, int]:
     """Return the first lines of a file view that fit, and the number of the last one."""
     kept = [*_take_fitting(text.split("\n"), room_bytes)]
     numbers = [int(found[1]) for row in kept if (found := _ROW.match(row))]
@@ -161,7 +162,7 @@ def _take_rows(text: str, view: FileView, room_bytes: int) -> tuple[str, int]:
     return "\n".join([*kept, note]), max(0, numbers[-1]) if numbers else 0
 
 
-def _take_ends(text: str, room_bytes: int, path: str) -> str:
+def _take_ends(text: str, room_bytes: int, *, path: str) -> str:
     lines = text.split("\n")
     first = [*_take_fitting(lines, int(HEAD_OF_COMMAND * room_bytes))]
     rest = lines[len(first) :]
@@ -275,7 +276,7 @@ class Compactor:
         before, why = self.size.measure(request), ""
         for model in by:
             try:
-                reply = await self._summarize(request, model, wanted)
+                reply = await self._summarize(request, model, wanted=wanted)
             except ProviderError as error:
                 why = str(error)
                 continue
@@ -340,7 +341,7 @@ class Compactor:
         return found is not None
 
     async def _summarize(
-        self, request: Request, model: ServedModel, wanted: str
+        self, request: Request, model: ServedModel, *, wanted: str
     ) -> AssistantMessage | None:
         """Summarize the whole conversation, or its last part if the whole does not fit.
 

@@ -117,11 +117,13 @@ class Dispatcher:
             context = self._build_context(prepared, steps_left)
             output = await self._execute(prepared, context)  # 4 execute
             output = await self._run_hooks(prepared, output)  # 5 hooks
-            result = self._normalize(prepared, output, note)  # 6 normalize and bound
+            result = self._normalize(prepared, output, note=note)  # 6 normalize and bound
         except ToolError as error:
-            result = self._build_error(prepared.call, error.kind, str(error), error.details)
+            result = self._build_error(
+                prepared.call, error.kind, message=str(error), details=error.details
+            )
         except asyncio.CancelledError as stopped:
-            self._record(prepared.call, self._build_cancelled(prepared, stopped), began)
+            self._record(prepared.call, self._build_cancelled(prepared, stopped), began=began)
             raise
         except AgentError:
             raise  # nothing can be recorded, or no command can run here: the turn is over
@@ -129,12 +131,14 @@ class Dispatcher:
             if lacks_memory(error):
                 raise  # no other call would go better: the turn is over
             message = f"{type(error).__name__}: {error}"
-            result = self._build_error(prepared.call, ErrorKind.FAILED, message)
-        return self._record(prepared.call, result, began)  # 7 record
+            result = self._build_error(prepared.call, ErrorKind.FAILED, message=message)
+        return self._record(prepared.call, result, began=began)  # 7 record
 
     def refuse(self, call: ToolCall, why: str) -> None:
         """Record an error result for a call that must not run."""
-        self._record(call, self._build_error(call, ErrorKind.NOT_RUN, why), time.monotonic())
+        self._record(
+            call, self._build_error(call, ErrorKind.NOT_RUN, message=why), began=time.monotonic()
+        )
 
     def _validate(self, call: ToolCall, tool: Tool) -> PreparedCall:
         self._check(call)
@@ -172,7 +176,7 @@ class Dispatcher:
             raise ToolError(text, kind=error.kind, details=error.details) from error
 
     async def _run_hooks(
-        self, prepared: PreparedCall, output: Output, hooks: Sequence[ResultHook] | None = None
+        self, prepared: PreparedCall, output: Output, *, hooks: Sequence[ResultHook] | None = None
     ) -> Output:
         for hook in self._result_hooks if hooks is None else hooks:
             reaction = await hook(prepared, output)
@@ -212,14 +216,14 @@ class Dispatcher:
             steps_left=steps_left,
         )
 
-    def _record(self, call: ToolCall, result: ToolResult, began: float) -> ToolResult:
+    def _record(self, call: ToolCall, result: ToolResult, *, began: float) -> ToolResult:
         for note in (self._breaker.observe(call, result), self._explain(result)):
             if note:
                 result = replace(result, content=(*result.content, Text(text=f"\n{note}")))
         self._emit(CallFinished(result=result, duration_s=round(time.monotonic() - began, 4)))
         return result
 
-    def _normalize(self, prepared: PreparedCall, output: Output, note: str) -> ToolResult:
+    def _normalize(self, prepared: PreparedCall, output: Output, *, note: str) -> ToolResult:
         """Build a result that is never empty, never above the cap, and always encodable."""
         content, was_cut = self._merge_content(output.content)
         origin = self._find_origin(prepared, output)
@@ -261,11 +265,11 @@ class Dispatcher:
         """Build the result of a cancelled call, from the partial output that the tool attached."""
         partial = next((arg for arg in cancelled.args if isinstance(arg, Output)), None)
         if partial is None or isinstance(prepared, UnusableCall):
-            return self._build_error(prepared.call, ErrorKind.CANCELLED, "Cancelled.")
-        return self._normalize(prepared, partial, "")
+            return self._build_error(prepared.call, ErrorKind.CANCELLED, message="Cancelled.")
+        return self._normalize(prepared, partial, note="")
 
     def _build_error(
-        self, call: ToolCall, kind: ErrorKind, message: str, details: Details | None = None
+        self, call: ToolCall, kind: ErrorKind, *, message: str, details: Details | None = None
     ) -> ToolResult:
         text, _ = self._limit_text(message)
         return ToolResult(

@@ -73,7 +73,7 @@ class Evidence:
             case Undone(paths=paths):
                 self._add_unstored(_list_files(paths))
             case Verified(command=command):
-                self._add_check(command, command, _describe_check(event))
+                self._add_check(command, command, failure=_describe_check(event))
             case _:
                 pass
 
@@ -125,7 +125,7 @@ class Evidence:
                 self._add_unstored((path,))
             case Command(background_pid=None, command=command) as ran:
                 if check := name_check(command):
-                    self._add_check(check, command, describe_failure(ran))
+                    self._add_check(check, command, failure=describe_failure(ran))
             case _:
                 pass
 
@@ -141,7 +141,7 @@ class Evidence:
         self._unstored.update(dict.fromkeys(paths))
         self._unchecked.update(dict.fromkeys(paths))
 
-    def _add_check(self, check: str, command: str, failure: str) -> None:
+    def _add_check(self, check: str, command: str, *, failure: str) -> None:
         if self._unchecked:
             self._checks.clear()
         self._has_checked = True

@@ -253,7 +253,7 @@ class InstructionFiles:
         if str(place.path) in self._said:
             return ""
         if within or place.relative != path:  # included, or a link
-            self._check_reach(root, place, path, named_by=within[-1] if within else path)
+            self._check_reach(root, place, path=path, named_by=within[-1] if within else path)
         with os.fdopen(root.open_file(place), "rb") as file:
             data = file.read(LIMIT_BYTES + 1)
         used = self._limit_data(data)
@@ -265,7 +265,7 @@ class InstructionFiles:
         return text
 
     def _check_reach(
-        self, root: Workspace, place: WorkspacePath, path: str, *, named_by: str
+        self, root: Workspace, place: WorkspacePath, *, path: str, named_by: str
     ) -> None:
         """Raise ToolError for a file that a call of the model could not read without asking.
 

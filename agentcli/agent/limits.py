@@ -259,7 +259,7 @@ class Budget:
         self._shares.remove(share)
         self._released.set()
 
-    def spend(self, usage: Usage, price: Price, share: Share | None = None) -> None:
+    def spend(self, usage: Usage, price: Price, *, share: Share | None = None) -> None:
         cost_usd = price(usage) or 0.0
         self._cost_usd += cost_usd
         self._used += usage
@@ -284,18 +284,14 @@ class Budget:
 
     @asynccontextmanager
     async def admit(
-        self,
-        prompt_tokens: int,
-        wanted_tokens: int,
-        price: Price,
-        share: Share | None = None,
+        self, prompt_tokens: int, wanted_tokens: int, *, price: Price, share: Share | None = None
     ) -> AsyncIterator[int]:
         """Reserve the worst-case cost of one request and yield its reply limit.
 
         The limit is at most `wanted_tokens`. Raise ProviderError if the budget is too small."""
-        limit = await self._wait_for_allowance(prompt_tokens, price, share)
+        limit = await self._wait_for_allowance(prompt_tokens, price, share=share)
         allowed = min(wanted_tokens, limit)
-        worst = (prompt_tokens + allowed, _price_worst_case(prompt_tokens, allowed, price))
+        worst = (prompt_tokens + allowed, _price_worst_case(prompt_tokens, allowed, price=price))
         self._reserved.append(worst)
         if share is not None:
             share.reserved_usd += worst[1]
@@ -308,21 +304,21 @@ class Budget:
             self._released.set()
 
     async def _wait_for_allowance(
-        self, prompt_tokens: int, price: Price, share: Share | None
+        self, prompt_tokens: int, price: Price, *, share: Share | None
     ) -> int:
         while True:
             try:
-                return self._limit_reply(prompt_tokens, price, share)
+                return self._limit_reply(prompt_tokens, price, share=share)
             except ProviderError:
                 if not self._reserved and (share is not None or not self._shares):
                     raise
             self._released.clear()
             await self._released.wait()
 
-    def _limit_reply(self, prompt_tokens: int, price: Price, share: Share | None) -> int:
+    def _limit_reply(self, prompt_tokens: int, price: Price, *, share: Share | None) -> int:
         return min(
             self._limit_reply_by_tokens(prompt_tokens),
-            self._limit_reply_by_cost(prompt_tokens, price, share),
+            self._limit_reply_by_cost(prompt_tokens, price, share=share),
         )
 
     def _limit_reply_by_tokens(self, prompt_tokens: int) -> int:
@@ -340,11 +336,11 @@ class Budget:
             )
         return room
 
-    def _limit_reply_by_cost(self, prompt_tokens: int, price: Price, share: Share | None) -> int:
+    def _limit_reply_by_cost(self, prompt_tokens: int, price: Price, *, share: Share | None) -> int:
         left_usd, prompt_usd = self._find_left_usd(share), _price_prompt(prompt_tokens, price)
         if left_usd is None or prompt_usd is None:
             return UNLIMITED
-        with_reply_usd = _price_worst_case(prompt_tokens, SHORTEST_REPLY_TOKENS, price)
+        with_reply_usd = _price_worst_case(prompt_tokens, SHORTEST_REPLY_TOKENS, price=price)
         if with_reply_usd > left_usd:
             raise self._build_cost_error(with_reply_usd, share)
         per_token_usd = (with_reply_usd - prompt_usd) / SHORTEST_REPLY_TOKENS
@@ -390,7 +386,9 @@ class _BudgetedProvider:
         wanted = request.output_limit_tokens or self._output_limit() or UNKNOWN_OUTPUT_TOKENS
         is_long = request.cache_lifetime_s > CACHE_LIFETIME_S
         price = _price_long_writes(self._price) if is_long else self._price
-        async with self._budget.admit(prompt_tokens, wanted, price, self._share) as allowed:
+        async with self._budget.admit(
+            prompt_tokens, wanted, price=price, share=self._share
+        ) as allowed:
             if allowed < wanted:
                 request = replace(request, output_limit_tokens=allowed)
             return await self._send_and_charge(request, on_delta)
@@ -398,11 +396,11 @@ class _BudgetedProvider:
     async def _send_and_charge(self, request: Request, on_delta: OnDelta) -> AssistantMessage:
         def charge_delta(delta: Delta) -> None:
             if isinstance(delta, AttemptBrokenOff):
-                self._budget.spend(delta.usage, self._price, self._share)
+                self._budget.spend(delta.usage, self._price, share=self._share)
             on_delta(delta)
 
         reply = await self._provider.send(request, charge_delta)
-        self._budget.spend(reply.usage, self._price, self._share)
+        self._budget.spend(reply.usage, self._price, share=self._share)
         self._size.learn(request, reply.usage)
         return reply
 
@@ -422,7 +420,7 @@ def _price_prompt(prompt_tokens: int, price: Price) -> float | None:
     return None if fresh is None or written is None else max(fresh, written)
 
 
-def _price_worst_case(prompt_tokens: int, reply_tokens: int, price: Price) -> float:
+def _price_worst_case(prompt_tokens: int, reply_tokens: int, *, price: Price) -> float:
     fresh = price(Usage(input_tokens=prompt_tokens, output_tokens=reply_tokens)) or 0.0
     written = price(Usage(cache_write_tokens=prompt_tokens, output_tokens=reply_tokens)) or 0.0
     return max(fresh, written)

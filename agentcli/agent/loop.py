@@ -332,10 +332,12 @@ class Loop:
             case "length":
                 tools = " and ".join(reply.cut_off)
                 note = CUT_OFF_IN_CALL.format(tools=tools) if tools else CUT_OFF
-                return self._handle_bad_reply(reply, Ending.LENGTH, note, CUT_OFF_CALL)
+                return self._handle_bad_reply(reply, Ending.LENGTH, note=note, refusal=CUT_OFF_CALL)
             case "error":
                 note = f"Your reply could not be used ({reply.stop_detail}). Try again."
-                return self._handle_bad_reply(reply, Ending.PROVIDER_FAILED, note, NOT_COMPLETE)
+                return self._handle_bad_reply(
+                    reply, Ending.PROVIDER_FAILED, note=note, refusal=NOT_COMPLETE
+                )
             case "overflow" | "refusal" | "cancelled":
                 self._refuse_calls(reply, NOT_COMPLETE)
                 return await self._handle_stop(reply)
@@ -344,9 +346,11 @@ class Loop:
         has_form = self._completion_checks is not None and self._completion_checks.has_form
         answer = "" if has_form else self._journal.answer().strip()
         if not answer and not has_form:
-            return self._ask_again(NoteReason.EMPTY, EMPTY_REPLY, "sent two empty replies in a row")
+            return self._ask_again(
+                NoteReason.EMPTY, EMPTY_REPLY, fault="sent two empty replies in a row"
+            )
         if is_call_as_text(answer):
-            return self._ask_again(NoteReason.ERROR, CALL_AS_TEXT, "writes its calls as text")
+            return self._ask_again(NoteReason.ERROR, CALL_AS_TEXT, fault="writes its calls as text")
         return await self._completion_checks.check_reply() if self._completion_checks else DONE
 
     async def _handle_stop(self, reply: AssistantMessage) -> TurnEnded | None:
@@ -387,7 +391,7 @@ class Loop:
         )
 
     def _handle_bad_reply(
-        self, reply: AssistantMessage, ending: Ending, note: str, refusal: str
+        self, reply: AssistantMessage, ending: Ending, *, note: str, refusal: str
     ) -> TurnEnded | None:
         self._bad_replies += 1
         self._refuse_calls(reply, refusal)
@@ -400,7 +404,7 @@ class Loop:
             self._journal.append(ContextNote(text=note, why=NoteReason(reply.stop)))
         return None
 
-    def _ask_again(self, why: NoteReason, note: str, fault: str) -> TurnEnded | None:
+    def _ask_again(self, why: NoteReason, note: str, *, fault: str) -> TurnEnded | None:
         """Ask the model for an answer once more, then fail: no answer is not success."""
         if self._lacks_answer:
             return TurnEnded(

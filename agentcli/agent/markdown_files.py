@@ -355,7 +355,7 @@ def read_commands(
 def read_command(name: str, text: str, *, reserved: Collection[str] = ()) -> CustomCommand:
     """Read one command in Markdown; raise InvalidFile if it cannot be used."""
     fields, body = split_front_matter(text)
-    return _build_command(name, fields, body, reserved=reserved)
+    return _build_command(name, fields, body=body, reserved=reserved)
 
 
 def read_toml_command(name: str, text: str, *, reserved: Collection[str] = ()) -> CustomCommand:
@@ -367,11 +367,11 @@ def read_toml_command(name: str, text: str, *, reserved: Collection[str] = ()) -
     prompt = fields.get("prompt")
     if not isinstance(prompt, str):
         raise InvalidFile("it has no prompt")
-    return _build_command(name, fields, prompt, reserved=reserved)
+    return _build_command(name, fields, body=prompt, reserved=reserved)
 
 
 def _build_command(
-    name: str, fields: Mapping[str, Any], body: str, *, reserved: Collection[str]
+    name: str, fields: Mapping[str, Any], *, body: str, reserved: Collection[str]
 ) -> CustomCommand:
     name = _NOT_IN_NAMES.sub("-", name).strip("-.:")[:NAME_CHARS]
     if not name:

@@ -111,11 +111,11 @@ def _find_first_change(before: Request, now: Request) -> str:
         if old is not new and old != new:
             if len(now.messages) < len(before.messages):
                 return "the conversation was compacted"
-            return _describe_change(number, old, new)
+            return _describe_change(number, old, new=new)
     return ""  # after a rewind it is shorter, and its beginning is still cached
 
 
-def _describe_change(number: int, old: Message, new: Message) -> str:
+def _describe_change(number: int, old: Message, *, new: Message) -> str:
     if isinstance(old, ToolMessage) and isinstance(new, ToolMessage):
         return "old results were left out to make room"
     return f"message {number} changed"

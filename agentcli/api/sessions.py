@@ -277,7 +277,7 @@ class AsyncSession:
         self._events, self._tally, self._result = asyncio.Queue(), Tally(), None
         self._outcome = RunOutcome(ending=Ending.CANCELLED)
         turn = self._turn = asyncio.ensure_future(
-            self._run_turn(session, prompt, [*map(Path, images)])
+            self._run_turn(session, prompt, images=[*map(Path, images)])
         )
         turn.add_done_callback(lambda _: self._events.put_nowait(None))
         try:
@@ -300,7 +300,9 @@ class AsyncSession:
         if self._interruptible is not None:
             self._interruptible.interrupt()
 
-    async def _run_turn(self, session: RunningSession, prompt: str, images: Sequence[Path]) -> None:
+    async def _run_turn(
+        self, session: RunningSession, prompt: str, *, images: Sequence[Path]
+    ) -> None:
         attached = await asyncio.to_thread(load_named_images, images)
         self._interruptible = InterruptibleTurn(session)
         attachments = (*attached, *self._requirements.notes)

@@ -85,7 +85,7 @@ def parse_line(command: str, words: Sequence[str]) -> dict[str, Any] | None:
             if name is None:
                 return None
             values[name] = word
-        elif not _take_option(table["options"], word, rest, values):
+        elif not _take_option(table["options"], word, rest=rest, values=values):
             return None
     return {
         name: _convert(values.get(name, default), is_path=name in table["paths"])
@@ -94,7 +94,7 @@ def parse_line(command: str, words: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _take_option(
-    options: Mapping[str, Sequence[Any]], word: str, rest: Any, values: dict[str, Any]
+    options: Mapping[str, Sequence[Any]], word: str, *, rest: Any, values: dict[str, Any]
 ) -> bool:
     """Store an option with its value. Return False if it is not as plain as that."""
     key, is_joined, value = word.partition("=") if word.startswith("--") else (word, "", "")

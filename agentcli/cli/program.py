@@ -77,6 +77,7 @@ app = typer.Typer(
 def _main(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    *,
     workspace: Workspace = Path(),
     model: Model = None,
     effort: Effort = None,

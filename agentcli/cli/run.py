@@ -151,6 +151,7 @@ app = typer.Typer(**STYLE)
 def run(
     prompt: Prompt = None,
     file: PromptFile = None,
+    *,
     image: Images = None,
     workspace: Workspace = Path(),
     worktree: RunWorktree = None,

@@ -256,7 +256,7 @@ def audit_log(
         *find_identity_faults(entries),
         *order_faults,
         *([recorded.fault] if recorded.fault else []),
-        *(_check_head(path, recorded, kept) if kept else []),
+        *(_check_head(path, recorded, head=kept) if kept else []),
         *child_faults,
         *output_faults,
     ]
@@ -381,7 +381,7 @@ def read_head(path: Path) -> LogHead:
         ) from error
 
 
-def _check_head(path: Path, recorded: LoadedLog, head: LogHead) -> list[LogFault]:
+def _check_head(path: Path, recorded: LoadedLog, *, head: LogHead) -> list[LogFault]:
     if recorded.fault is not None and recorded.last_seq < head.seq:
         return []  # the fault before it says more
     for number, line in enumerate(read_lines(path), start=1):

@@ -44,18 +44,18 @@ def upgrade_fact(fact: Any) -> Any:
     """
     match fact:
         case {"type": "told"}:
-            note = _replace({**fact, "type": "context_note"}, "why", {"person": "user"})
+            note = _replace({**fact, "type": "context_note"}, "why", new_words={"person": "user"})
             return _upgrade_note(note)
         case {"type": "context_note"}:
             return _upgrade_note(fact)
         case {"type": "tokens_spent"}:
-            return _replace(fact, "why", {"opinion": "evaluation"})
+            return _replace(fact, "why", new_words={"opinion": "evaluation"})
         case {"type": "call_judged", "verdict": {} as verdict}:
             verdict = {_OLD_FIELDS.get(name, name): value for name, value in verdict.items()}
-            verdict = _replace(verdict, "by", {"person": "user"})
+            verdict = _replace(verdict, "by", new_words={"person": "user"})
             return {**fact, "verdict": _add_mode(_add_said(_add_span(verdict)))}
         case {"type": "turn_ended" | "session_ended"}:
-            return _replace(fact, "ending", {"reader_left": "output_closed"})
+            return _replace(fact, "ending", new_words={"reader_left": "output_closed"})
         case _:
             return fact
 
@@ -115,7 +115,7 @@ def _add_mode(verdict: Any) -> Any:
             return verdict
 
 
-def _replace(within: Any, name: str, new_words: Mapping[str, str]) -> Any:
+def _replace(within: Any, name: str, *, new_words: Mapping[str, str]) -> Any:
     """Return the object with another word in one of its fields, if it holds an old one."""
     value = within.get(name)
     if not isinstance(value, str) or value not in new_words:

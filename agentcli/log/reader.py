@@ -60,7 +60,7 @@ def read_valid_part(path: Path) -> LoadedLog:
     try:
         for number, line in enumerate(read_lines(path), start=1):
             try:
-                entry, prev = read_entry(line, prev, seq + 1)
+                entry, prev = read_entry(line, prev, seq=seq + 1)
             except UnreadableRecord as misfit:
                 fault = LogFault(line=number, reason=str(misfit))
                 break
@@ -88,7 +88,7 @@ def build_read_error(path: Path, error: OSError) -> SettingsError:
     )
 
 
-def read_entry(line: bytes, prev: str, seq: int) -> tuple[Entry | None, str]:
+def read_entry(line: bytes, prev: str, *, seq: int) -> tuple[Entry | None, str]:
     """Return the entry with its hash; None as entry for a fact this version does not know.
 
     Raise UnreadableRecord."""

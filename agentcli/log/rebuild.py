@@ -24,7 +24,7 @@ COPY_LIMIT_BYTES = 2 * 1024**3
 
 
 def rebuild_at(
-    paths: SessionPaths, entries: Sequence[Entry], seq: int, *, into: Path, base: Path | None = None
+    paths: SessionPaths, entries: Sequence[Entry], *, seq: int, into: Path, base: Path | None = None
 ) -> str:
     """Rebuild the tree after record `seq` in an empty directory. Return a text on its origin."""
     beside = paths.directory / "base"
@@ -40,7 +40,7 @@ def rebuild_at(
     source = find_workspace(entries)
     copy_tree(source, into)
     later = [entry for entry in entries if entry.seq > seq]
-    count = restore_changes(later, find_store(source, paths.directory.parent), into)
+    count = restore_changes(later, find_store(source, paths.directory.parent), root=into)
     return f"{source} as it is now, with {pluralize(count, 'path')} restored"
 
 
@@ -73,10 +73,10 @@ def copy_tree(source: Path, into: Path, *, without: Collection[str] = ()) -> Non
         ) from error
 
 
-def restore_changes(entries: Iterable[Entry], store: ObjectStore, root: Path) -> int:
+def restore_changes(entries: Iterable[Entry], store: ObjectStore, *, root: Path) -> int:
     """Undo below `root` what calls changed in these entries. Return the number of paths."""
     changes = merge_changes(store, _list_changes(entries))
-    write_entries({path: change.before for path, change in changes.items()}, store, root)
+    write_entries({path: change.before for path, change in changes.items()}, store, root=root)
     return len(changes)
 
 
@@ -110,19 +110,19 @@ def copy_with_old_files(
     wanted = {os.fsencode(path) for path in paths}
     changes = merge_changes(store, [fact for fact in facts if not fact.root])
     old = {path: change.before for path, change in changes.items() if path in wanted}
-    write_entries(old, store, into)
+    write_entries(old, store, root=into)
 
 
-def repeat_undo(undone: Undone | Checkpointed, store: ObjectStore, root: Path) -> None:
+def repeat_undo(undone: Undone | Checkpointed, store: ObjectStore, *, root: Path) -> None:
     """Repeat below `root` what the user undid, redid or merged in the workspace."""
     if undone.root:
         return
-    changes = find_differences(store, undone.before, undone.after)
-    write_entries({change.path: change.after for change in changes}, store, root)
+    changes = find_differences(store, undone.before, after=undone.after)
+    write_entries({change.path: change.after for change in changes}, store, root=root)
 
 
 def write_entries(
-    wanted: Mapping[bytes, StoredEntry | None], store: ObjectStore, root: Path
+    wanted: Mapping[bytes, StoredEntry | None], store: ObjectStore, *, root: Path
 ) -> None:
     """Give paths below `root` these states, whatever is there. Raise SettingsError."""
     try:
@@ -131,7 +131,7 @@ def write_entries(
         for path in sorted(wanted):
             entry = wanted[path]
             if entry is not None:
-                _write(store, root, os.fsdecode(path), entry)
+                _write(store, root, path=os.fsdecode(path), entry=entry)
     except OSError as error:
         raise SettingsError(
             f"cannot restore the files in {root}: {error}", hint="use a copy of them: --base DIR"
@@ -153,7 +153,7 @@ def find_workspace(entries: Sequence[Entry]) -> Path:
     raise SettingsError("the log holds no session", hint="agentcli sessions list --all")
 
 
-def _write(store: ObjectStore, root: Path, path: str, entry: StoredEntry) -> None:
+def _write(store: ObjectStore, root: Path, *, path: str, entry: StoredEntry) -> None:
     _clear_path(root, path)
     whole = root / path
     if entry.is_dir:

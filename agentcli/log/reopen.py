@@ -199,7 +199,7 @@ def reopen_log(path: Path, *, version: str) -> ReopenedLog:
     seq, prev, size_bytes = 0, FIRST_PREV, 0
     try:
         for line in read_lines(path):
-            unread = _leave_unread(line, prev, seq + 1) if is_own else None
+            unread = _leave_unread(line, prev, seq=seq + 1) if is_own else None
             fact, at, session, prev = unread or _read(line, prev, seq + 1)
             seq, size_bytes = seq + 1, size_bytes + len(line) + 1
             if fact is None:
@@ -220,11 +220,11 @@ def reopen_log(path: Path, *, version: str) -> ReopenedLog:
 
 def _read(line: bytes, prev: str, seq: int) -> tuple[Fact | None, str, str, str]:
     """Return the fact of a line, its time, session and hash; None for a fact of an unknown type."""
-    entry, seal = read_entry(line, prev, seq)
+    entry, seal = read_entry(line, prev, seq=seq)
     return (entry.fact, entry.at, entry.session, seal) if entry else (None, "", "", seal)
 
 
-def _leave_unread(line: bytes, prev: str, seq: int) -> tuple[Fact, str, str, str] | None:
+def _leave_unread(line: bytes, prev: str, *, seq: int) -> tuple[Fact, str, str, str] | None:
     """Return the same without reading the fact; None if the line must be read."""
     kind = _UNREAD.get(line[-SEAL_BYTES - _TYPE_BYTES : -SEAL_BYTES].rpartition(_TYPE)[2])
     head = _HEAD.match(line)

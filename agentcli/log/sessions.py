@@ -206,7 +206,7 @@ def _read_object(within: dict[str, Any], name: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _read_text(within: dict[str, Any], name: str, otherwise: str = "") -> str:
+def _read_text(within: dict[str, Any], name: str, *, otherwise: str = "") -> str:
     value = within.get(name)
     if not isinstance(value, str):
         return otherwise
@@ -218,9 +218,9 @@ def _apply_start(summary: SessionSummary, line: bytes) -> None:
     record = parse_object(line)
     fact = _get_fact(record)
     summary.started = summary.started or _read_text(record, "at")
-    summary.workspace = _read_text(fact, "workspace", summary.workspace)
-    summary.model = _read_text(fact, "model", summary.model)
-    summary.mode = _read_text(fact, "mode", summary.mode)
+    summary.workspace = _read_text(fact, "workspace", otherwise=summary.workspace)
+    summary.model = _read_text(fact, "model", otherwise=summary.model)
+    summary.mode = _read_text(fact, "mode", otherwise=summary.mode)
     summary.is_closed = False
 
 
@@ -240,17 +240,17 @@ def _apply_turn_end(summary: SessionSummary, line: bytes) -> None:
 
 
 def _apply_name(summary: SessionSummary, line: bytes) -> None:
-    summary.name = _read_text(_read_fact(line), "name", summary.name)
+    summary.name = _read_text(_read_fact(line), "name", otherwise=summary.name)
 
 
 def _apply_fork(summary: SessionSummary, line: bytes) -> None:
-    summary.origin = _read_text(_read_fact(line), "origin", summary.origin)
+    summary.origin = _read_text(_read_fact(line), "origin", otherwise=summary.origin)
 
 
 def _apply_change(summary: SessionSummary, line: bytes) -> None:
     fact = _read_fact(line)
-    summary.model = _read_text(fact, "model", summary.model)
-    summary.mode = _read_text(fact, "mode", summary.mode)
+    summary.model = _read_text(fact, "model", otherwise=summary.model)
+    summary.mode = _read_text(fact, "mode", otherwise=summary.mode)
 
 
 def _apply_end(summary: SessionSummary, line: bytes) -> None:
@@ -342,13 +342,12 @@ def copy_session(
             f"cannot copy the session {origin.id}: {error.strerror}", hint="free some space"
         ) from error
     shared = next((one.session for one in entries if one.seq == until_seq), origin.id)
-    append_facts(
-        paths, until_seq, prev, SessionForked(session=paths.id, origin=shared, at_seq=until_seq)
-    )
+    forked = SessionForked(session=paths.id, origin=shared, at_seq=until_seq)
+    append_facts(paths, [forked], seq=until_seq, prev=prev)
     return paths
 
 
-def append_facts(paths: SessionPaths, seq: int, prev: str, *facts: Fact) -> None:
+def append_facts(paths: SessionPaths, facts: Sequence[Fact], *, seq: int, prev: str) -> None:
     """Add facts to the end of a session's log, after the record `seq` with the hash `prev`."""
     log = LogWriter(paths.log, prev=prev)
     try:

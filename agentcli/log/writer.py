@@ -59,7 +59,7 @@ class StoredLine:
 
     __slots__ = ("_file", "_offset", "_size_bytes")
 
-    def __init__(self, file: _LogFile, offset: int, size_bytes: int) -> None:
+    def __init__(self, file: _LogFile, offset: int, *, size_bytes: int) -> None:
         self._file = file
         self._offset = offset
         self._size_bytes = size_bytes
@@ -104,7 +104,7 @@ class LogWriter:
         except OSError as error:
             raise _write_error(self.path, error) from error
         self._prev = sealed
-        stored = StoredLine(self._file, offset, len(line))
+        stored = StoredLine(self._file, offset, size_bytes=len(line))
         return partial(_put_away, entry.fact, stored) if is_exact else None
 
     def close(self) -> None:

@@ -126,7 +126,7 @@ class _RuleTranslator:
         elif name == "Bash":
             yield self._translate_command(pattern, decision)
         else:
-            yield from self._translate_paths(_GROUPS[name], pattern, decision)
+            yield from self._translate_paths(_GROUPS[name], pattern, decision=decision)
 
     def _translate_command(self, pattern: str | None, decision: RuleDecision) -> PermissionRule:
         if pattern in (None, "", "*", ":*"):
@@ -148,7 +148,7 @@ class _RuleTranslator:
         return self._build(f"bash({begin}:*)", "ask")
 
     def _translate_paths(
-        self, group: str, pattern: str | None, decision: RuleDecision
+        self, group: str, pattern: str | None, *, decision: RuleDecision
     ) -> Iterator[PermissionRule]:
         if pattern in (None, "", "*", "**") or group == "delegate":
             yield self._build(group, decision)

@@ -105,9 +105,9 @@ class PolicyDecider:
         is_command = subject.line is not None or subject.typed is not None
         terms = self._find_terms() if is_command else None
         coverage = self._cover(subject, terms)
-        why_not_read = _why_not_reading(subject, terms, coverage)
+        why_not_read = _why_not_reading(subject, terms, coverage=coverage)
         asks, judges = self._ask(subject), self._leave_to_model(subject, terms)
-        allows = self._allow(subject, terms, coverage)
+        allows = self._allow(subject, terms, coverage=coverage)
         has_sandbox = terms is not None and terms.is_confined and terms.has_sandbox
         request = self._review_request(subject, allows, has_sandbox=has_sandbox)
         verdict = (
@@ -120,7 +120,7 @@ class PolicyDecider:
             or allows
             or (self._ask_outside(subject) if subject.paths else None)
             or _allow_reading(why_not_read, mode=mode)
-            or self._decide_by_mode(subject, terms, coverage, mode=mode)
+            or self._decide_by_mode(subject, terms, coverage=coverage, mode=mode)
         )
         return CallReview(
             subject=subject,
@@ -208,7 +208,7 @@ class PolicyDecider:
         return None
 
     def _allow(
-        self, subject: CallSubject, terms: CommandTerms | None, coverage: LineCoverage | None
+        self, subject: CallSubject, terms: CommandTerms | None, *, coverage: LineCoverage | None
     ) -> Verdict | None:
         permitting = [rule for rule in self._list_rules("allow") if rule.permits_call(subject)]
         if terms is not None and not terms.is_confined:
@@ -234,14 +234,14 @@ class PolicyDecider:
         self,
         subject: CallSubject,
         terms: CommandTerms | None,
-        coverage: LineCoverage | None,
         *,
+        coverage: LineCoverage | None,
         mode: Mode,
     ) -> Verdict:
         if terms is None:
             reason = _why_mode_asks(subject, mode=mode)
         else:
-            reason = self._why_command_asks(subject, terms, coverage, mode=mode)
+            reason = self._why_command_asks(subject, terms, coverage=coverage, mode=mode)
         if reason is None:
             reason = f"{mode} mode allows it"
             return Verdict(decision="allow", by="mode", reason=reason, mode=mode)
@@ -251,8 +251,8 @@ class PolicyDecider:
         self,
         subject: CallSubject,
         terms: CommandTerms,
-        coverage: LineCoverage | None,
         *,
+        coverage: LineCoverage | None,
         mode: Mode,
     ) -> str | None:
         """Return why the mode does not allow a command, or input for one; None if it does."""
@@ -300,7 +300,7 @@ class PolicyDecider:
         return cover_line(
             subject.line,
             subject,
-            self._active,
+            rules=self._active,
             prover=terms.prover,
             reads_alone=terms.is_confined,
         )
@@ -315,7 +315,7 @@ class PolicyDecider:
 
 
 def _why_not_reading(
-    subject: CallSubject, terms: CommandTerms | None, coverage: LineCoverage | None
+    subject: CallSubject, terms: CommandTerms | None, *, coverage: LineCoverage | None
 ) -> str | None:
     """Return why the call is not known to only read; None if it only reads."""
     if subject.line is None:

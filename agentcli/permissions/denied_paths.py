@@ -73,13 +73,13 @@ def _find(
     if is_alone:
         starts = {root if root.is_relative_to(one) else one for one in starts}
     for start in starts:
-        found |= dict.fromkeys(_search(start, wild, root))
+        found |= dict.fromkeys(_search(start, wild, root=root))
     if len(found) > MOST_PATHS:
         raise _build_too_many_error(patterns)
     return tuple(found)
 
 
-def _search(start: Path, patterns: Sequence[PathPattern], root: Path) -> Iterator[Path]:
+def _search(start: Path, patterns: Sequence[PathPattern], *, root: Path) -> Iterator[Path]:
     waiting, seen = [(start, 0)], 0
     while waiting:
         directory, depth = waiting.pop()

@@ -300,7 +300,8 @@ def why_not_inert(directory: Path, *, home: Path | None = None) -> str | None:
                 raise _Runs("a command has set core.hooksPath for every repository")
         found = _find_git_directory(directory.resolve())
         if found is not None:
-            _check_repository(*found)
+            worktree, own, shared = found
+            _check_repository(worktree, own, shared=shared)
     except _Runs as runs:
         return str(runs)
     except (OSError, RuntimeError) as error:
@@ -327,7 +328,7 @@ def _names_submodules(index: Path, stamp: tuple[int, ...]) -> bool:
     return _SUBMODULE_MODE in content or _SPARSE in content
 
 
-def _check_repository(worktree: Path, own: Path, shared: Path) -> None:
+def _check_repository(worktree: Path, own: Path, *, shared: Path) -> None:
     named = (
         _check_settings(_read_bytes(shared / "config")),
         _check_settings(_read_bytes(own / "config.worktree")),

@@ -171,7 +171,9 @@ def decide_host(host: str, port: int, grants: Grants, rules: Sequence[Permission
     for rule in (rule for rule in about if rule.decision == "deny"):
         return _deny(rule.explain(f"forbids {reached}"), rule=rule)
     asking = next((rule for rule in about if rule.decision == "ask"), None)
-    if gives_host(grants, reached) and (asking is None or _was_answered(grants, reached, asking)):
+    if gives_host(grants, reached) and (
+        asking is None or _was_answered(grants, reached, asking=asking)
+    ):
         return Verdict(decision="allow", by="rule", reason=f"{reached} was granted")
     if asking is not None:
         reason = asking.explain("requires approval")
@@ -183,7 +185,7 @@ def decide_host(host: str, port: int, grants: Grants, rules: Sequence[Permission
     return Verdict(decision="ask", by="mode", reason=f"no rule gives commands {reached}")
 
 
-def _was_answered(grants: Grants, reached: str, asking: PermissionRule) -> bool:
+def _was_answered(grants: Grants, reached: str, *, asking: PermissionRule) -> bool:
     """Return whether the grants name what the rule asks about: then only an answer gave it."""
     if grants.network:
         return False  # it is left out while there is such a rule
@@ -245,10 +247,10 @@ class HostJudge:
             now = self._decide(host, port, grants)
             if now.decision != "ask":
                 return now
-            return await self._ask(self._ask_user, call_id, host, port, verdict=now)
+            return await self._ask(self._ask_user, call_id, host=host, port=port, verdict=now)
 
     async def _ask(
-        self, ask_user: AskUser, call_id: str, host: str, port: int, *, verdict: Verdict
+        self, ask_user: AskUser, call_id: str, *, host: str, port: int, verdict: Verdict
     ) -> Verdict:
         running = self._find_command(call_id)
         rule = self._name_rule(host, port)

@@ -100,15 +100,18 @@ def parse_answer(event: HookEvent, ran: HookRun, *, clean: Clean) -> HookAnswer:
     """
     if ran.exit_code == DENIED_EXIT_CODE:
         reason = ran.stderr or ran.stdout or NO_REASON
-        return HookAnswer(decision="deny", reason=_clean_text(reason, clean, REASON_BYTES))
+        return HookAnswer(
+            decision="deny", reason=_clean_text(reason, clean, limit_bytes=REASON_BYTES)
+        )
     if ran.exit_code != 0:
         last = ran.stderr.splitlines()[-1:] or [""]
-        shown = _clean_text(last[0], clean, REASON_BYTES)
+        shown = _clean_text(last[0], clean, limit_bytes=REASON_BYTES)
         raise HookFailure(f"ended with exit code {ran.exit_code} {shown}".rstrip())
     if ran.stdout.startswith("{"):
-        return _clean(_build_answer(event, *_parse_objects(ran.stdout)), clean)
+        outer, inner = _parse_objects(ran.stdout)
+        return _clean(_build_answer(event, outer, inner=inner), clean)
     printed = ran.stdout if event in _CONTEXT_BY_PRINTING else ""
-    return HookAnswer(context=_clean_text(printed, clean, CONTEXT_BYTES))
+    return HookAnswer(context=_clean_text(printed, clean, limit_bytes=CONTEXT_BYTES))
 
 
 def _parse_objects(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -123,7 +126,7 @@ def _parse_objects(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return answer, inner
 
 
-def _build_answer(event: HookEvent, outer: dict[str, Any], inner: dict[str, Any]) -> HookAnswer:
+def _build_answer(event: HookEvent, outer: dict[str, Any], *, inner: dict[str, Any]) -> HookAnswer:
     fields = {**outer, **inner, **_read_behavior(inner.get("decision"))}
     changed = fields.get("updatedInput")
     if changed is not None and not isinstance(changed, dict):
@@ -193,14 +196,14 @@ def _read_output(fields: dict[str, Any]) -> str | None:
 def _clean(answer: HookAnswer, clean: Clean) -> HookAnswer:
     return replace(
         answer,
-        reason=_clean_text(answer.reason, clean, REASON_BYTES),
+        reason=_clean_text(answer.reason, clean, limit_bytes=REASON_BYTES),
         output=None if answer.output is None else clean(to_plain_text(answer.output)),
-        context=_clean_text(answer.context, clean, CONTEXT_BYTES),
-        message=_clean_text(answer.message, clean, REASON_BYTES),
+        context=_clean_text(answer.context, clean, limit_bytes=CONTEXT_BYTES),
+        message=_clean_text(answer.message, clean, limit_bytes=REASON_BYTES),
     )
 
 
-def _clean_text(text: str, clean: Clean, limit_bytes: int) -> str:
+def _clean_text(text: str, clean: Clean, *, limit_bytes: int) -> str:
     return cap(clean(to_plain_text(text)), limit_bytes)[0]
 
 

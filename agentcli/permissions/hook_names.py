@@ -197,16 +197,16 @@ class HookCallView:
             own = names.get(key, key)
             if own in ours:
                 raise HookProblem(f"printed an updatedInput that sets {own} twice")
-            ours[own] = self._choose_own_value(own, key, value)
+            ours[own] = self._choose_own_value(own, key, value=value)
         return ours
 
-    def _choose_own_value(self, own: str, key: str, value: Json) -> Json:
+    def _choose_own_value(self, own: str, key: str, *, value: Json) -> Json:
         given, foreign = self.call.input, self.tool_input
         if not isinstance(given, dict) or not isinstance(foreign, dict):
             return value
         if own in given and value == foreign.get(key):
             return given[own]
-        return _to_own_value(self.call.tool, own, value)
+        return _to_own_value(self.call.tool, own, value=value)
 
 
 def describe_call(
@@ -216,16 +216,16 @@ def describe_call(
 
     `is_ours` is True if the hook tests our names."""
     meant = [name for name in call.common_names if fits(matcher, name)]
-    if _means_ours(matcher, call, meant) or (is_ours and is_catch_all(matcher)):
+    if _means_ours(matcher, call, meant=meant) or (is_ours and is_catch_all(matcher)):
         return [HookCallView(call=call, tool_name=call.tool, tool_input=call.input)]
     if not meant:
         return ()
     if call.tool == "apply_patch":
-        return list(_describe_files(meant, call, root))
+        return list(_describe_files(meant, call, root=root))
     edits = call.input.get("edits") if isinstance(call.input, dict) else None
     if call.tool == "edit_file" and isinstance(edits, list) and edits:
-        return _describe_edits(meant[0], call, edits, root)
-    return [_describe(meant[0], call, root)]
+        return _describe_edits(meant[0], call, edits=edits, root=root)
+    return [_describe(meant[0], call, root=root)]
 
 
 def fits_subject(matcher: str, subject: str) -> bool:
@@ -240,19 +240,19 @@ def fits_some_tool(matcher: str, names: Iterable[str]) -> bool:
     return may_ever_fit(matcher, (*own, *common))
 
 
-def _means_ours(matcher: str, call: OwnCall, meant: Sequence[str]) -> bool:
+def _means_ours(matcher: str, call: OwnCall, *, meant: Sequence[str]) -> bool:
     if not meant:
         return fits(matcher, call.tool)
     whole = any(names_exactly(matcher, name) for name in meant)
     return names_exactly(matcher, call.tool) and not whole
 
 
-def _describe(name: str, call: OwnCall, root: Path) -> HookCallView:
+def _describe(name: str, call: OwnCall, *, root: Path) -> HookCallView:
     if call.server or not isinstance(call.input, dict):
         return HookCallView(call=call, tool_name=name, tool_input=call.input)
     fields = _FIELDS.get(call.tool, {})
     tool_input = {
-        fields.get(own, own): _to_common_value(call.tool, own, value, root)
+        fields.get(own, own): _to_common_value(call.tool, own, value=value, root=root)
         for own, value in call.input.items()
     }
     if name == "MultiEdit":
@@ -262,7 +262,7 @@ def _describe(name: str, call: OwnCall, root: Path) -> HookCallView:
     return HookCallView(call=call, tool_name=name, tool_input=tool_input)
 
 
-def _describe_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator[HookCallView]:
+def _describe_files(meant: Sequence[str], call: OwnCall, *, root: Path) -> Iterator[HookCallView]:
     patch = call.input.get("patch", call.input) if isinstance(call.input, dict) else call.input
     for file in call.files or _list_unparsed_files(call.input, str(patch)):
         natural = "Write" if file.is_whole else "Edit"
@@ -278,7 +278,7 @@ def _describe_files(meant: Sequence[str], call: OwnCall, root: Path) -> Iterator
 
 
 def _describe_edits(
-    name: str, call: OwnCall, edits: Sequence[Json], root: Path
+    name: str, call: OwnCall, *, edits: Sequence[Json], root: Path
 ) -> list[HookCallView]:
     """Return a call with several edits: whole as MultiEdit, else once for each edit."""
     parts: list[dict[str, Json]] = [
@@ -286,7 +286,7 @@ def _describe_edits(
         for edit in edits
         if isinstance(edit, dict)
     ]
-    whole = _describe(name, call, root)
+    whole = _describe(name, call, root=root)
     if len(parts) < len(edits):  # the tool refuses it
         return [whole]
     inputs: list[dict[str, Json]] = [{"edits": [*parts]}] if name == "MultiEdit" else parts
@@ -302,7 +302,7 @@ def _list_unparsed_files(tool_input: Json, patch: str) -> Sequence[TouchedFile]:
     return [TouchedFile(path=path, new_text=patch) for path in paths]
 
 
-def _to_common_value(tool: str, own: str, value: Json, root: Path) -> Json:
+def _to_common_value(tool: str, own: str, *, value: Json, root: Path) -> Json:
     if own == "path" and tool in EDITING | READING and isinstance(value, str) and value:
         return _to_absolute(value, root)
     if (tool, own) == ("bash", "timeout") and isinstance(value, int):
@@ -312,7 +312,7 @@ def _to_common_value(tool: str, own: str, value: Json, root: Path) -> Json:
     return value
 
 
-def _to_own_value(tool: str, own: str, value: Json) -> Json:
+def _to_own_value(tool: str, own: str, *, value: Json) -> Json:
     """Translate a value. One that cannot be translated is left for the tool to refuse."""
     if (tool, own) == ("bash", "timeout") and isinstance(value, int | float):
         return math.ceil(value / 1000) if math.isfinite(value) else value

@@ -192,9 +192,9 @@ class HookRunner:
         verdict, call = HookVerdict(), prepared.call
         for hook in self._hooks:
             given = call.input if verdict.input is None else verdict.input
-            for view in self._describe_call(hook, "PreToolUse", prepared, given):
-                details = self._build_details(call, view, child)
-                result = await self._run_pre_hook(hook, call, view, details=details)
+            for view in self._describe_call(hook, "PreToolUse", prepared=prepared, given=given):
+                details = self._build_details(call, view, child=child)
+                result = await self._run_pre_hook(hook, call, view=view, details=details)
                 verdict = _join_decisions(verdict, result)
                 if verdict.decision == "deny":
                     return verdict
@@ -206,10 +206,12 @@ class HookRunner:
         """Run the PermissionRequest hooks of a call that the user would be asked about."""
         said, call = HookVerdict(), prepared.call
         for hook in self._hooks:
-            for view in self._describe_call(hook, "PermissionRequest", prepared, call.input):
-                details = self._build_details(call, view, child)
+            for view in self._describe_call(
+                hook, "PermissionRequest", prepared=prepared, given=call.input
+            ):
+                details = self._build_details(call, view, child=child)
                 said = _join_decisions(
-                    said, await self._run_pre_hook(hook, call, view, details=details)
+                    said, await self._run_pre_hook(hook, call, view=view, details=details)
                 )
         return said
 
@@ -240,7 +242,7 @@ class HookRunner:
         return results
 
     def _describe_call(
-        self, hook: Hook, event: HookEvent, prepared: PreparedCall, given: Json
+        self, hook: Hook, event: HookEvent, *, prepared: PreparedCall, given: Json
     ) -> Sequence[HookCallView]:
         """Return the call as the hook knows such calls; nothing if the hook is not about it.
 
@@ -254,7 +256,7 @@ class HookRunner:
         return describe_call(hook.matcher, own, root=context.cwd, is_ours=hook.is_ours)
 
     def _build_details(
-        self, call: ToolCall, view: HookCallView, child: Delegation | None
+        self, call: ToolCall, view: HookCallView, *, child: Delegation | None
     ) -> dict[str, Json]:
         details: dict[str, Json] = {
             "tool_name": view.tool_name,
@@ -274,12 +276,7 @@ class HookRunner:
         return details
 
     async def _run_pre_hook(
-        self,
-        hook: Hook,
-        call: ToolCall,
-        view: HookCallView,
-        *,
-        details: Mapping[str, Json],
+        self, hook: Hook, call: ToolCall, *, view: HookCallView, details: Mapping[str, Json]
     ) -> HookResult:
         result, answer = await self._run(hook, details)
         result = replace(result, call_id=call.id)
@@ -287,7 +284,7 @@ class HookRunner:
             result = replace(result, decision="none")
         changed = None if result.decision == "deny" else answer.input
         if changed is not None and changed != view.tool_input:
-            result = _apply_change(result, changed, view)
+            result = _apply_change(result, changed, view=view)
         self._emit(result)
         return result
 
@@ -299,8 +296,8 @@ class HookRunner:
         call = prepared.call
         if hook.event == "PostToolUseFailure" and output.error is None:
             return None
-        for view in self._describe_call(hook, hook.event, prepared, call.input):
-            details = self._build_details(call, view, child)
+        for view in self._describe_call(hook, hook.event, prepared=prepared, given=call.input):
+            details = self._build_details(call, view, child=child)
             text = self._context.clean(read_text(output))
             details["tool_response"] = build_response(output, text, file_path=view.file_path)
             if output.error is not None:
@@ -365,7 +362,9 @@ def _fill_words(words: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ..
     return tuple(_PROJECT.sub(lambda found: env.get(found[1], ""), word) for word in words)
 
 
-def _apply_change(result: HookResult, changed: dict[str, Json], view: HookCallView) -> HookResult:
+def _apply_change(
+    result: HookResult, changed: dict[str, Json], *, view: HookCallView
+) -> HookResult:
     try:
         if not view.takes_changes:
             raise HookProblem("tried to change a part of the call that hooks cannot change")

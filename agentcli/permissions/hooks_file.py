@@ -103,7 +103,7 @@ class _HooksParser:
         if not isinstance(document, dict):
             raise self._build_error("the file must be one JSON object", "{")
         if "hooks" in document:
-            self._note_unknown(document, _TOP, "a hooks file")
+            self._note_unknown(document, _TOP, what="a hooks file")
             document = document["hooks"]
         if not isinstance(document, dict):
             raise self._build_error("hooks must be an object with events", "hooks")
@@ -115,10 +115,10 @@ class _HooksParser:
 
     def _iter_event_hooks(self, event: HookEvent, groups: Any) -> Iterator[Hook]:
         for group in self._list_objects(groups, event):
-            self._note_unknown(group, _GROUP, f"an entry of {event}")
+            self._note_unknown(group, _GROUP, what=f"an entry of {event}")
             matcher = self._read_matcher(event, group)
             for entry in self._list_objects(group.get("hooks"), event):
-                hook = None if matcher is None else self._build_hook(event, matcher, entry)
+                hook = None if matcher is None else self._build_hook(event, matcher, entry=entry)
                 if hook is not None:
                     yield hook
 
@@ -128,31 +128,35 @@ class _HooksParser:
         if event not in WITH_MATCHER:
             return ""
         if not isinstance(matcher, str):
-            self._complain(event, f"the matcher of {event} must be a string", "matcher")
+            self._complain(event, f"the matcher of {event} must be a string", near="matcher")
             return None
         try:
             check_matcher(matcher)
         except re.error as error:
             message = f"the matcher {matcher!r} of {event} is not a regular expression: {error}"
-            self._complain(event, message, matcher)
+            self._complain(event, message, near=matcher)
             return None
         return matcher
 
-    def _build_hook(self, event: HookEvent, matcher: str, entry: Mapping[str, Any]) -> Hook | None:
+    def _build_hook(
+        self, event: HookEvent, matcher: str, *, entry: Mapping[str, Any]
+    ) -> Hook | None:
         kind, command = entry.get("type", "command"), entry.get("command")
         if kind == "http":
-            return self._build_http_hook(event, matcher, entry)
+            return self._build_http_hook(event, matcher, entry=entry)
         if kind != "command":
-            return self._build_other_hook(event, matcher, kind)
+            return self._build_other_hook(event, matcher, kind=kind)
         if not isinstance(command, str) or not command.strip() or "\0" in command:
-            self._complain(event, f"a hook of {event} has no command", event)
+            self._complain(event, f"a hook of {event} has no command", near=event)
             return None
         words = self._read_command(command, entry)
         if words is None:
             message = f"a hook of {event} is not a command line for {' or '.join(_SHELLS)}"
             near = "args" if "args" in entry else "shell"
-            return self._build_failing_hook(event, matcher, message, near, why="it cannot run here")
-        self._note_unknown(entry, _ENTRY, f"a hook of {event}")
+            return self._build_failing_hook(
+                event, matcher, message=message, near=near, why="it cannot run here"
+            )
+        self._note_unknown(entry, _ENTRY, what=f"a hook of {event}")
         return Hook(
             event=event,
             command=words,
@@ -175,18 +179,20 @@ class _HooksParser:
         return command if shell == "sh" else (str(shell), "-c", command)
 
     def _build_http_hook(
-        self, event: HookEvent, matcher: str, entry: Mapping[str, Any]
+        self, event: HookEvent, matcher: str, *, entry: Mapping[str, Any]
     ) -> Hook | None:
         url, headers = entry.get("url"), entry.get("headers") or {}
         if not isinstance(url, str) or not _is_address(url):
-            self._complain(event, f"a hook of {event} has no http:// or https:// url", event)
+            self._complain(event, f"a hook of {event} has no http:// or https:// url", near=event)
             return None
         if not isinstance(headers, dict) or not all(
             isinstance(one, str) for one in headers.values()
         ):
-            self._complain(event, f"the headers of a hook of {event} must be strings", "headers")
+            self._complain(
+                event, f"the headers of a hook of {event} must be strings", near="headers"
+            )
             return None
-        self._note_unknown(entry, _ENTRY, f"a hook of {event}")
+        self._note_unknown(entry, _ENTRY, what=f"a hook of {event}")
         passed = entry.get("allowedEnvVars")
         names = {str(name) for name in passed} if isinstance(passed, list) else set()
         return Hook(
@@ -200,25 +206,25 @@ class _HooksParser:
             project=self.project,
         )
 
-    def _build_other_hook(self, event: HookEvent, matcher: str, kind: object) -> Hook | None:
+    def _build_other_hook(self, event: HookEvent, matcher: str, *, kind: object) -> Hook | None:
         """Return a hook that always fails, where a check would be lost; otherwise warn.
 
         Raise SettingsError for a misspelt type of a check: nobody else would notice it."""
         message = f"a hook of {event} has the type {kind!r}, but only command and http hooks run"
         if get_close_matches(str(kind).lower(), ("command", "http"), n=1):
-            self._complain(event, message, kind)
+            self._complain(event, message, near=kind)
         if event not in ASKING:
             self._warn(f"{message}; it does not run", kind)
             return None
         why = f"its type {kind} cannot run here"
-        return self._build_failing_hook(event, matcher, message, kind, why=why)
+        return self._build_failing_hook(event, matcher, message=message, near=kind, why=why)
 
     def _build_failing_hook(
-        self, event: HookEvent, matcher: str, message: str, near: object, *, why: str
+        self, event: HookEvent, matcher: str, *, message: str, near: object, why: str
     ) -> Hook | None:
         """Return a hook that makes the user be asked about a call; for other events, complain."""
         if event not in ASKING:
-            self._complain(event, message, near)
+            self._complain(event, message, near=near)
             return None
         self._warn(f"{message}; you are asked about the calls that it would check", near)
         where = f"{self.path}:{self._find_line(near)}"
@@ -258,10 +264,10 @@ class _HooksParser:
     def _list_objects(self, given: Any, event: HookEvent) -> Sequence[dict[str, Any]]:
         if isinstance(given, list) and all(isinstance(one, dict) for one in given):
             return given
-        self._complain(event, f"{event} must be a list of objects, each with its hooks", event)
+        self._complain(event, f"{event} must be a list of objects, each with its hooks", near=event)
         return ()
 
-    def _note_unknown(self, given: Mapping[str, Any], names: Sequence[str], what: str) -> None:
+    def _note_unknown(self, given: Mapping[str, Any], names: Sequence[str], *, what: str) -> None:
         for name in given:
             if name not in names:
                 near = get_close_matches(name, names, n=1)
@@ -278,7 +284,7 @@ class _HooksParser:
             raise self._build_error(f"{message}. Did you mean {plain[meant[0]]}?", event)
         self._warn(f"{message}, so its hooks do not run; the events are {', '.join(EVENTS)}", event)
 
-    def _complain(self, event: HookEvent, message: str, near: object) -> None:
+    def _complain(self, event: HookEvent, message: str, *, near: object) -> None:
         """Raise SettingsError if a check would be lost; otherwise warn."""
         if event in DECIDING:
             raise self._build_error(message, near)

@@ -260,7 +260,7 @@ def _deny_unattended(review: CallReview, verdict: Verdict, *, is_call_open: bool
         remedy = _RULES_OPTION
         way = f"; only a rule can give that: {named} with {only_by_rule}"
     elif is_call_open and not suggestion.rules:
-        remedy, way = _find_wide_remedy(review.subject, suggestion, verdict.reason)
+        remedy, way = _find_wide_remedy(review.subject, suggestion, reason=verdict.reason)
     reason = f"{verdict.reason}, and this run cannot ask{way}"
     return replace(
         verdict, decision="deny", by="nobody", reason=reason, remedy=remedy, grants=NO_GRANTS
@@ -268,7 +268,7 @@ def _deny_unattended(review: CallReview, verdict: Verdict, *, is_call_open: bool
 
 
 def _find_wide_remedy(
-    subject: CallSubject, suggestion: RuleSuggestion, reason: str
+    subject: CallSubject, suggestion: RuleSuggestion, *, reason: str
 ) -> tuple[str, str]:
     if subject.line is None:
         why = f" ({suggestion.reason})" if suggestion.reason != reason else ""

@@ -36,7 +36,7 @@ def is_matched(steps: Sequence[GlobStep], name: str, *, or_folder: bool = False)
         if or_folder and index and char == "/" and (len(steps), False) in states:
             return True
         states = _close_states(
-            steps, (after for state in states for after in _advance(steps, state, char))
+            steps, (after for state in states for after in _advance(steps, state, char=char))
         )
         if not states:
             return False
@@ -56,7 +56,7 @@ def _close_states(steps: Sequence[GlobStep], states: Iterable[_State]) -> set[_S
     return reached
 
 
-def _advance(steps: Sequence[GlobStep], state: _State, char: str) -> list[_State]:
+def _advance(steps: Sequence[GlobStep], state: _State, *, char: str) -> list[_State]:
     done, inside = state
     if done == len(steps):
         return []

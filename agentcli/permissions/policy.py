@@ -138,7 +138,7 @@ def _parse_rule_table(table: dict[str, Any], *, source: Source, where: str) -> P
         reason=" ".join(str(table.get("reason", "")).split())[:REASON_CHARS],
     )
     for field, wanted in (("match", True), ("not_match", False)):
-        for example in _read_names(table, field, "…"):
+        for example in _read_names(table, field, example="…"):
             if _matches(rule, example) is not wanted:
                 verb = "does not match" if wanted else "matches"
                 raise RuleError(f"{rule} {verb} its own example {example!r} in {field}")
@@ -155,9 +155,15 @@ def _parse_grants(table: dict[str, Any], rule: PermissionRule) -> Grants:
         grants = Grants(
             network=table.get("network") is True,
             hosts=expand_hosts(_read_hosts(table)),
-            writable=tuple(map(_find_directory, _read_names(table, "writable", "~/.cache/pip"))),
-            readable=tuple(map(_find_directory, _read_names(table, "readable", "~/.config/app"))),
-            credentials=tuple(map(parse_credential, _read_names(table, "credentials", "git"))),
+            writable=tuple(
+                map(_find_directory, _read_names(table, "writable", example="~/.cache/pip"))
+            ),
+            readable=tuple(
+                map(_find_directory, _read_names(table, "readable", example="~/.config/app"))
+            ),
+            credentials=tuple(
+                map(parse_credential, _read_names(table, "credentials", example="git"))
+            ),
             outside=_read_switch(table, "outside"),
         )
     except RuleError:
@@ -186,7 +192,7 @@ def _read_hosts(table: dict[str, Any]) -> Sequence[str]:
     return network
 
 
-def _read_names(table: dict[str, Any], field: str, example: str) -> Sequence[str]:
+def _read_names(table: dict[str, Any], field: str, *, example: str) -> Sequence[str]:
     names = table.get(field, [])
     if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
         raise RuleError(f'{field} must be a list of strings; write {field} = ["{example}"]')
@@ -235,7 +241,7 @@ def _matches(rule: PermissionRule, example: str) -> bool:
 
 
 def store_rule(
-    path: Path, text: str, decision: RuleDecision = "allow", *, grants: Grants = NO_GRANTS
+    path: Path, text: str, *, decision: RuleDecision = "allow", grants: Grants = NO_GRANTS
 ) -> None:
     """Add a rule to the user's own file, once. Raise RuleError, OSError or SettingsError."""
     parse_rule(text, decision, source="user")

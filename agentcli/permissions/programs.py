@@ -227,10 +227,10 @@ def find_running_option(argv: Sequence[str], *, after: int) -> str | None:
         return next(filter(_RUNNING_WORD_OF_COMPILER.match, argv[after:]), None)
     if program == "git" and (found := _find_running_command(*argv[1:])):
         return found
-    return _find_running_word(program, argv, after)
+    return _find_running_word(program, argv, after=after)
 
 
-def _find_running_word(program: str, argv: Sequence[str], after: int) -> str | None:
+def _find_running_word(program: str, argv: Sequence[str], *, after: int) -> str | None:
     letters = _RUNNING_LETTERS.get(program, "")
     if program == "git" and len(argv) > 1:
         letters = _GIT_RUNNING_LETTERS.get(argv[1], "")

@@ -139,9 +139,9 @@ class _ProjectReader:
             self._note_problem(prefix, "has too many files or is nested too deeply")
             return
         for name in sorted(names):
-            self._read_name(folder, name, f"{prefix}{name}")
+            self._read_name(folder, name, path=f"{prefix}{name}")
 
-    def _read_name(self, folder: Folder, name: str, path: str) -> None:
+    def _read_name(self, folder: Folder, name: str, *, path: str) -> None:
         if not _is_ours(path):
             return
         self._count += 1
@@ -152,11 +152,11 @@ class _ProjectReader:
             with folder.enter(name) as inner:
                 self.directory(inner, f"{path}/")
         elif stat.S_ISREG(found.st_mode):
-            self._read_file(folder, name, path)
+            self._read_file(folder, name, path=path)
         else:
             self._note_problem(path, "is a link or not a regular file")
 
-    def _read_file(self, folder: Folder, name: str, path: str) -> None:
+    def _read_file(self, folder: Folder, name: str, *, path: str) -> None:
         with os.fdopen(folder.open_file(name, os.O_RDONLY), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 self._note_problem(path, "is not a regular file")

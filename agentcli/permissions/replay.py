@@ -115,7 +115,7 @@ def propose_rules(judged: Sequence[RejudgedCall], decider_of: DeciderOf) -> list
     while open_ and len(found) < _MOST_SUGGESTIONS:
         best = max(
             (
-                RuleProposal(rules, len(_find_admitted(open_, rules, decider_of)))
+                RuleProposal(rules, len(_find_admitted(open_, rules, decider_of=decider_of)))
                 for rules in candidates
             ),
             key=lambda one: (one.questions, -len(one.rules), *_measure_narrowness(one.rules)),
@@ -124,9 +124,9 @@ def propose_rules(judged: Sequence[RejudgedCall], decider_of: DeciderOf) -> list
         if best is None or not best.questions:
             break
         candidates.remove(best.rules)
-        if not _find_admitted(refused, best.rules, decider_of):
+        if not _find_admitted(refused, best.rules, decider_of=decider_of):
             found.append(best)
-            spared = _find_admitted(open_, best.rules, decider_of)
+            spared = _find_admitted(open_, best.rules, decider_of=decider_of)
             open_ = [past for past in open_ if past not in spared]
     return found
 
@@ -147,12 +147,12 @@ def _measure_narrowness(rules: Iterable[str]) -> Iterator[int]:
 
 
 def _find_admitted(
-    pasts: Sequence[PastCall], rules: Iterable[str], decider_of: DeciderOf
+    pasts: Sequence[PastCall], rules: Iterable[str], *, decider_of: DeciderOf
 ) -> list[PastCall]:
-    return [past for past in pasts if _is_admitted(past, rules, decider_of(past))]
+    return [past for past in pasts if _is_admitted(past, rules, decider=decider_of(past))]
 
 
-def _is_admitted(past: PastCall, rules: Iterable[str], decider: PolicyDecider) -> bool:
+def _is_admitted(past: PastCall, rules: Iterable[str], *, decider: PolicyDecider) -> bool:
     for text in rules:
         tools = KNOWN_TOOLS | {past.call.name}
         decider.add(parse_rule(text, "allow", source="session", tools=tools))

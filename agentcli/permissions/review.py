@@ -69,8 +69,8 @@ class LineCoverage:
 def cover_line(
     line: PlainLine,
     subject: CallSubject,
-    rules: Sequence[PermissionRule],
     *,
+    rules: Sequence[PermissionRule],
     prover: ReadProver,
     reads_alone: bool,
 ) -> LineCoverage:
@@ -87,7 +87,7 @@ def cover_line(
             CoveredPart(part=part, why_not_read=why_not_read, needs_rule=needs_rule, rules=covering)
         )
         if needs_rule:
-            reason = _why_not_here(part, line, subject, prover=prover)
+            reason = _why_not_here(part, line, subject=subject, prover=prover)
             if reason is None and not covering:
                 reason = _why_not_matched(part, matching)
             uncovered += [UncoveredPart(part, reason)] if reason else []
@@ -122,7 +122,7 @@ def _find_matching(
 
 
 def _why_not_here(
-    part: ShellPart, line: PlainLine, subject: CallSubject, *, prover: ReadProver
+    part: ShellPart, line: PlainLine, *, subject: CallSubject, prover: ReadProver
 ) -> str | None:
     """Return why no rule can cover this program; None if one can."""
     if prover.is_of_workspace(part.program):

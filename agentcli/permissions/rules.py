@@ -277,7 +277,7 @@ def parse_rule(
         name, pattern = "mcp", of_server.replace(_OF_SERVER, ":", 1)
     rule = PermissionRule(decision=decision, text=text.strip(), source=source, where=where)
     try:
-        return _with_target(rule, name, pattern, tools=tools)
+        return _with_target(rule, name, pattern=pattern, tools=tools)
     except ValueError as error:
         raise RuleError(f"{text}: {error}") from None
 
@@ -306,7 +306,7 @@ def make_line_rule(command: str, answer: Verdict) -> PermissionRule:
 
 
 def _with_target(
-    rule: PermissionRule, name: str, pattern: str | None, *, tools: Collection[str]
+    rule: PermissionRule, name: str, *, pattern: str | None, tools: Collection[str]
 ) -> PermissionRule:
     match name:
         case "mcp":
@@ -324,11 +324,11 @@ def _with_target(
             acts, page_hosts = _parse_browsing(pattern)
             return replace(rule, tools=frozenset([COMPUTER]), acts=acts, page_hosts=page_hosts)
         case _:
-            return _with_tool(rule, name, pattern, tools=tools)
+            return _with_tool(rule, name, pattern=pattern, tools=tools)
 
 
 def _with_tool(
-    rule: PermissionRule, name: str, pattern: str | None, *, tools: Collection[str]
+    rule: PermissionRule, name: str, *, pattern: str | None, tools: Collection[str]
 ) -> PermissionRule:
     named = _GROUPS.get(name) or frozenset([_check_tool(name, tools)])
     if pattern is None or (name == "bash" and pattern in ("*", ANY_WORDS)):

@@ -260,7 +260,7 @@ def _find_values(text: str, start: int) -> Iterator[Span]:
         return
     after, lowered = max(0, start - CONTEXT_CHARS), _lower(text)
     found = [
-        *_find_assigned(text, lowered, after),
+        *_find_assigned(text, lowered, start=after),
         *_find_passwords(text, after),
         *_find_aws(lowered, after),
     ]
@@ -274,7 +274,7 @@ def _open_value(text: str) -> int:
     line = max(text.rfind("\n"), text.rfind("\r"), len(text) - _LONGEST - CONTEXT_CHARS - 1) + 1
     tail, lowered = text[line:], _lower(text[line:])
     found = [
-        *_find_assigned(tail, lowered, 0, is_open=True),
+        *_find_assigned(tail, lowered, start=0, is_open=True),
         *_find_passwords(tail, 0, is_open=True),
         *_find_aws(lowered, 0, is_open=True),
     ]
@@ -292,7 +292,7 @@ def _lower(text: str) -> str:
     return to_bytes(text).lower().decode("latin-1")
 
 
-def _find_assigned(text: str, lowered: str, start: int, *, is_open: bool = False) -> Iterator[Span]:
+def _find_assigned(text: str, lowered: str, *, start: int, is_open: bool = False) -> Iterator[Span]:
     """Yield the values of names that suggest a secret. With `is_open`, those that end the text."""
     if not _may_assign(lowered):
         return

@@ -235,7 +235,7 @@ class Redactor:
 
     def find_hidden(self, text: str) -> Mapping[str, str]:
         """Return the values that are hidden wherever the text is shown, by their tokens."""
-        found = self._find_spans(text, 0, strip_controls(text))
+        found = self._find_spans(text, 0, shown=strip_controls(text))
         lines = (line for a, b in found for line in re.findall(_LINE, text[a:b]))
         return {self._tokens.hide(line): line for line in lines}
 
@@ -260,7 +260,7 @@ class Redactor:
         """
         pieces: list[str] = []
         position = start
-        for begin, end in self._find_spans(text, start, shown):
+        for begin, end in self._find_spans(text, start, shown=shown):
             if end > stop:
                 stop = min(stop, begin)
                 break
@@ -286,7 +286,7 @@ class Redactor:
         twin._look_for({form.decode("latin-1") for form in encoded})
         return twin
 
-    def _find_spans(self, text: str, start: int, shown: StrippedText | None) -> list[Span]:
+    def _find_spans(self, text: str, start: int, *, shown: StrippedText | None) -> list[Span]:
         found = [*self._iter_places(text, start)]
         if CUT in text:
             found += self._iter_cut_values(text, start)
@@ -301,7 +301,7 @@ class Redactor:
 
     def _iter_values(self, text: str, start: int) -> Iterator[Span]:
         for form in self._forms:
-            for at in _find_positions(form, text, start):
+            for at in _find_positions(form, text, start=start):
                 yield at, at + len(form)
 
     def _iter_cut_values(self, text: str, start: int) -> Iterator[Span]:
@@ -309,11 +309,11 @@ class Redactor:
 
         Otherwise two calls could reveal both halves."""
         for form in self._forms:
-            for at in _find_positions(form[:SHORTEST_SECRET], text, start):
+            for at in _find_positions(form[:SHORTEST_SECRET], text, start=start):
                 end = at + _count_shared_chars(form, text[at : at + len(form)])
                 if text.startswith(CUT, end):
                     yield at, end
-            for at in _find_positions(form[-SHORTEST_SECRET:], text, start):
+            for at in _find_positions(form[-SHORTEST_SECRET:], text, start=start):
                 end = at + SHORTEST_SECRET
                 before = text[max(0, end - len(form)) : end]
                 begin = end - _count_shared_chars(form[::-1], before[::-1])
@@ -354,7 +354,7 @@ class RedactedStream:
             stop = min(stop, self._open_when_shown(shown, find_open_sequence(text)))
         if len(text) - stop > LONGEST_HELD_BACK:
             stop = len(text)
-        return self._give(text, stop, shown)
+        return self._give(text, stop, shown=shown)
 
     def _open_when_shown(self, shown: StrippedText, stop: int) -> int:
         """Return where an incomplete secret may begin in what is shown up to `stop`."""
@@ -363,11 +363,11 @@ class RedactedStream:
         return shown.locate_origin(begun) if begun < len(text) else stop
 
     def close(self) -> str:
-        rest = self._give(self._held, len(self._held), strip_controls(self._held))
+        rest = self._give(self._held, len(self._held), shown=strip_controls(self._held))
         self._held, self._given = "", 0
         return rest
 
-    def _give(self, text: str, stop: int, shown: StrippedText | None) -> str:
+    def _give(self, text: str, stop: int, *, shown: StrippedText | None) -> str:
         given, end = self._redactor.mask_span(
             text, start=self._given, stop=max(stop, self._given), shown=shown
         )
@@ -396,7 +396,7 @@ def _count_shared_chars(one: str, other: str) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _find_positions(form: str, text: str, start: int) -> Iterator[int]:
+def _find_positions(form: str, text: str, *, start: int) -> Iterator[int]:
     # Looking for one character first costs nothing, and many texts lack it.
     at = text.find(form, start) if form[0] in text else -1
     while at >= 0:

@@ -148,7 +148,7 @@ class SubjectFactory:
             root=self._root,
             cwd=self._cwd(),
             server=server,
-            server_tool=find_server_tool(tool, args, server) if server else "",
+            server_tool=find_server_tool(tool, args, server=server) if server else "",
             paths=self._reach_all(paths, finds=tool in READING),
             changed=self._reach_all(changed),
             command=command or typed,
@@ -275,7 +275,7 @@ def _read_patch(args: Any) -> str:
     return _read_field(args, "patch") or _read_field(args, "input")
 
 
-def find_server_tool(tool: str, args: Any, server: str) -> str:
+def find_server_tool(tool: str, args: Any, *, server: str) -> str:
     """Return the server's own name of the tool, if known: models may use a shorter name."""
     named = None if isinstance(args, Mapping) else getattr(args, "server_tool", None)
     return named if isinstance(named, str) else _without_server(tool, server)

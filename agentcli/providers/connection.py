@@ -155,12 +155,12 @@ class ProviderConnection:
         prepared = prepare_request(request, self._normal)
         wired, names = prepared.request, prepared.names
         try:
-            message = await self._send_with_retries(wired, show, names)
+            message = await self._send_with_retries(wired, show, names=names)
         except ProviderError as error:
             if error.kind not in _MAY_BE_FORGOTTEN or not _is_continued(wired.messages):
                 raise
             # The server may have forgotten the reply we continue, so send the whole conversation.
-            message = await self._send_with_retries(_drop_continuation(wired), show, names)
+            message = await self._send_with_retries(_drop_continuation(wired), show, names=names)
         self._learning.note(message.usage)
         return restore_names(message, taken=prepared.ids, names=names)
 
@@ -183,7 +183,7 @@ class ProviderConnection:
         await (self._limited or self._socket).close()
 
     async def _send_with_retries(
-        self, wired: Request, show: OnDelta, names: Mapping[str, str]
+        self, wired: Request, show: OnDelta, *, names: Mapping[str, str]
     ) -> AssistantMessage:
         """Send one request, and retry it as often as its failures allow."""
         attempt = 1
@@ -199,21 +199,21 @@ class ProviderConnection:
             except (HttpError, ConnectionBroken, ProviderError) as error:
                 if isinstance(error, ProviderError) and not error.was_sent:
                     raise
-                if isinstance(error, HttpError) and self._adapt(error, wired, screen):
+                if isinstance(error, HttpError) and self._adapt(error, wired, screen=screen):
                     continue
                 await self._wait(self._build_failure(error), attempt=attempt, screen=screen)
                 attempt += 1
 
-    def _adapt(self, error: HttpError, wired: Request, screen: "_AttemptProgress") -> bool:
+    def _adapt(self, error: HttpError, wired: Request, *, screen: "_AttemptProgress") -> bool:
         """Change how requests are written, if that is what the server wants. Say so."""
-        translated = self._dialect.read_error(error.status, error.headers, error.body)
+        translated = self._dialect.read_error(error.status, error.headers, body=error.body)
         if translated.kind is not ProviderErrorKind.REJECTED:
             return False
         if quirk := self._quirks.learn(error, self._body_text.rest) if self._quirks else "":
             self.model = replace(self.model, quirks=self.model.quirks | {quirk})
             reason = f"{translated}. Adapting to the server (quirk {quirk})"
         else:
-            self.model, rejected = drop_rejected(self.model, wired, str(translated))
+            self.model, rejected = drop_rejected(self.model, wired, message=str(translated))
             if not rejected:
                 return False
             reason = f"{translated}. Going on without {rejected}"
@@ -279,7 +279,7 @@ class ProviderConnection:
 
     def _build_failure(self, error: HttpError | ConnectionBroken | ProviderError) -> AttemptFailure:
         if isinstance(error, HttpError):
-            translated = self._dialect.read_error(error.status, error.headers, error.body)
+            translated = self._dialect.read_error(error.status, error.headers, body=error.body)
             return to_failure(translated, should_retry=error.headers.get("x-should-retry", ""))
         return to_failure(error)
 

@@ -136,7 +136,7 @@ class Dialect(Protocol):
 
     def build_headers(self, key: str | None) -> dict[str, str]: ...
 
-    def read_error(self, status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
+    def read_error(self, status: int, headers: Mapping[str, str], *, body: Json) -> ProviderError:
         """Return an HTTP error as a sentence. `body` is a string if it was not JSON.
 
         The kind decides about retries: RATE_LIMITED, UNAVAILABLE and CUT are retried.

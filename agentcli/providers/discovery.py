@@ -168,7 +168,7 @@ def _explain(
     error: HttpError | ConnectionBroken, provider: Provider, *, dialect: Dialect, key: Key | None
 ) -> ProviderError:
     if isinstance(error, HttpError):
-        wired = dialect.read_error(error.status, error.headers, error.body)
+        wired = dialect.read_error(error.status, error.headers, body=error.body)
     else:
         wired = to_failure(error).error
     nobody = Model(provider=provider.name, name="", protocol=provider.protocol)

@@ -18,7 +18,7 @@ Make: TypeAlias = Callable[[Message, Message | None, Model], Sequence[T]]
 
 
 def encode_part(
-    make: Make[T], messages: Sequence[Message], model: Model, *, start: int, end: int | None
+    make: Make[T], messages: Sequence[Message], *, model: Model, start: int, end: int | None
 ) -> list[T]:
     """Return the items of the messages from `start` to `end`."""
     made: list[T] = []
@@ -27,7 +27,7 @@ def encode_part(
     return made
 
 
-def join_runs(items: list[T], is_like_next: bytes, join: Callable[..., T]) -> list[T]:
+def join_runs(items: list[T], is_like_next: bytes, *, join: Callable[..., T]) -> list[T]:
     """Return the items, with each run of neighbours that belong together as one.
 
     `is_like_next` has a 1 for each item that belongs to the same run as the next one.

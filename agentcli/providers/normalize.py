@@ -464,7 +464,7 @@ _COMPUTER_NAMES = compile_later(r"\bcomputer|browser_toolset", re.IGNORECASE)
 """What providers call these tools when they reject them."""
 
 
-def drop_rejected(model: Model, request: Request, message: str) -> tuple[Model, str]:
+def drop_rejected(model: Model, request: Request, *, message: str) -> tuple[Model, str]:
     """Return the model without the tools that an error message names, and their names.
 
     Only tools that the request declares count. The names are empty if none of them is meant."""

@@ -112,7 +112,7 @@ def _translate_error(error: Exception) -> HttpError | ConnectionBroken | Event:
             )
         case anthropic.APIStatusError():
             headers = {name.lower(): value for name, value in error.response.headers.items()}
-            return HttpError(error.status_code, headers, _read_body(error))
+            return HttpError(error.status_code, headers, body=_read_body(error))
         case anthropic.APITimeoutError() | httpx2.TimeoutException():
             return ConnectionBroken("the provider does not answer", kind=ProviderErrorKind.CUT)
         case anthropic.APIConnectionError():

@@ -75,7 +75,7 @@ def _translate(error: Exception) -> HttpError | ConnectionBroken | Event:
         case openai.APIStatusError():
             headers = {name.lower(): value for name, value in error.response.headers.items()}
             body: Any = {"error": error.body} if error.body is not None else error.message
-            return HttpError(error.status_code, headers, body)
+            return HttpError(error.status_code, headers, body=body)
         case openai.APITimeoutError():
             return ConnectionBroken("the provider does not answer", kind=ProviderErrorKind.CUT)
         case openai.APIConnectionError():

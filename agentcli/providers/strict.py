@@ -80,7 +80,7 @@ def is_schema(value: Json) -> TypeGuard[Schema]:
     return isinstance(value, dict)
 
 
-def build_strict_schema(spec: ToolSpec, subset: StrictSubset, model: Model) -> Schema | None:
+def build_strict_schema(spec: ToolSpec, subset: StrictSubset, *, model: Model) -> Schema | None:
     """Return a tool's strict schema; None if the model takes none or the tool is not built in.
 
     In some subsets a strict tool gets null for an omitted argument. Only built-in tools expect it.
@@ -90,9 +90,9 @@ def build_strict_schema(spec: ToolSpec, subset: StrictSubset, model: Model) -> S
     return to_strict(spec.schema, subset)
 
 
-def are_strict(specs: Sequence[ToolSpec], subset: StrictSubset, model: Model) -> bool:
+def are_strict(specs: Sequence[ToolSpec], subset: StrictSubset, *, model: Model) -> bool:
     """Return whether the provider can hold the model to the schema of every tool."""
-    return all(build_strict_schema(spec, subset, model) is not None for spec in specs)
+    return all(build_strict_schema(spec, subset, model=model) is not None for spec in specs)
 
 
 def find_answer_schema(request: Request, model: Model) -> Schema | None:

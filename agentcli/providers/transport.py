@@ -59,11 +59,11 @@ def open_provider(
         retry_policy=retry_policy,
         timeouts=timeouts,
         learning=learning,
-        quirks=_build_learner(model, address, quirks_file),
+        quirks=_build_learner(model, address, file=quirks_file),
     )
 
 
-def _build_learner(model: Model, address: str, file: Path | None) -> "QuirkLearner | None":
+def _build_learner(model: Model, address: str, *, file: Path | None) -> "QuirkLearner | None":
     if model.protocol != "openai-chat":
         return None
     from agentcli.providers.openai.chat_quirks import QuirkLearner, QuirkMemory

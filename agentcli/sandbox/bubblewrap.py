@@ -126,7 +126,9 @@ class BubblewrapSandbox:
         self._placeholders.take()
         try:
             mounted = self._read_state(grants)
-            launch = partial(self._launch, argv, cwd, env, grants, mounted, stdio=stdio)
+            launch = partial(
+                self._launch, argv, cwd, env=env, grants=grants, mounted=mounted, stdio=stdio
+            )
             return self._supervisor.start(
                 launch, grants=grants, mount_check=mounted.check, waits=waits
             )
@@ -202,10 +204,10 @@ class BubblewrapSandbox:
         self,
         argv: Sequence[str],
         cwd: Path,
+        *,
         env: dict[str, str],
         grants: Grants,
         mounted: MountState,
-        *,
         stdio: tuple[int, int, int],
     ) -> "Popen[bytes]":
         status = os.memfd_create("agentcli-status")

@@ -92,12 +92,12 @@ class ContentReader:
         except FileNotFoundError:
             return None
         try:
-            return self._read_entry(name, parent, found, budget=_Budget(), depth=0)
+            return self._read_entry(name, parent, found=found, budget=_Budget(), depth=0)
         except (OSError, _TooMuch):
             return UnreadContent(_identify(found))
 
     def _read_entry(
-        self, name: str, parent: int, found: os.stat_result, *, budget: _Budget, depth: int
+        self, name: str, parent: int, *, found: os.stat_result, budget: _Budget, depth: int
     ) -> Entry:
         mode = stat.S_IMODE(found.st_mode)
         if stat.S_ISREG(found.st_mode) and found.st_size > _FILE_LIMIT_BYTES:
@@ -106,13 +106,17 @@ class ContentReader:
         if stat.S_ISLNK(found.st_mode):
             return LinkContent(os.readlink(name, dir_fd=parent))
         if stat.S_ISDIR(found.st_mode):
-            return DirectoryContent(mode, self._read_children(name, parent, budget, depth))
+            return DirectoryContent(
+                mode, self._read_children(name, parent, budget=budget, depth=depth)
+            )
         if stat.S_ISREG(found.st_mode):
-            return FileContent(mode, self._read_content(name, parent, found), found.st_nlink > 1)
+            return FileContent(
+                mode, self._read_content(name, parent, found=found), found.st_nlink > 1
+            )
         return UnreadContent(_identify(found))
 
     def _read_children(
-        self, name: str, parent: int, budget: _Budget, depth: int
+        self, name: str, parent: int, *, budget: _Budget, depth: int
     ) -> dict[str, Entry]:
         handle = os.open(name, DIRECTORY, dir_fd=parent)
         try:
@@ -121,13 +125,13 @@ class ContentReader:
                 for child in entries:
                     found = child.stat(follow_symlinks=False)
                     children[child.name] = self._read_entry(
-                        child.name, handle, found, budget=budget, depth=depth + 1
+                        child.name, handle, found=found, budget=budget, depth=depth + 1
                     )
             return children
         finally:
             os.close(handle)
 
-    def _read_content(self, name: str, parent: int, found: os.stat_result) -> bytes:
+    def _read_content(self, name: str, parent: int, *, found: os.stat_result) -> bytes:
         key = _identify(found)
         known = self._contents.get(key)
         if known is not None:
@@ -159,15 +163,15 @@ def put_back(name: str, parent: int, *, before: Entry | None, after: Entry | Non
     if before == after or isinstance(before, UnreadContent):
         return
     if isinstance(before, DirectoryContent) and isinstance(after, DirectoryContent):
-        _put_back_below(name, parent, before, after)
+        _put_back_below(name, parent, before=before, after=after)
         return
     remove_entry(name, parent)
     if before is not None:
-        write_entry(name, parent, before)
+        write_entry(name, parent, entry=before)
 
 
 def _put_back_below(
-    name: str, parent: int, before: DirectoryContent, after: DirectoryContent
+    name: str, parent: int, *, before: DirectoryContent, after: DirectoryContent
 ) -> None:
     handle = os.open(name, DIRECTORY, dir_fd=parent)
     try:
@@ -224,13 +228,13 @@ def keep_copy(entry: Entry, directory: Path) -> Path:
     path = directory / secrets.token_hex(4)
     parent = os.open(directory, DIRECTORY)
     try:
-        write_entry(path.name, parent, entry)
+        write_entry(path.name, parent, entry=entry)
     finally:
         os.close(parent)
     return path
 
 
-def write_entry(name: str, parent: int, entry: Entry) -> None:
+def write_entry(name: str, parent: int, *, entry: Entry) -> None:
     """Create an entry. Raise FileExistsError if there is something of that name, even a link."""
     match entry:
         case FileContent(mode=mode, content=content):
@@ -244,7 +248,7 @@ def write_entry(name: str, parent: int, entry: Entry) -> None:
             handle = os.open(name, DIRECTORY, dir_fd=parent)
             try:
                 for child, below in children.items():
-                    write_entry(child, handle, below)
+                    write_entry(child, handle, entry=below)
                 os.fchmod(handle, mode)
             finally:
                 os.close(handle)

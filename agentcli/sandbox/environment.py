@@ -51,16 +51,18 @@ def build_environment(
 
 
 def clean_path(environ: Mapping[str, str], workspace: Path) -> str:
-    return _clean_path(environ.get("PATH", ""), Path(workspace), environ.get("VIRTUAL_ENV", ""))
+    return _clean_path(
+        environ.get("PATH", ""), Path(workspace), activated=environ.get("VIRTUAL_ENV", "")
+    )
 
 
 @lru_cache(maxsize=4)
-def _clean_path(search_path: str, workspace: Path, activated: str) -> str:
-    kept = dict.fromkeys(_filter_entries(search_path, workspace, activated))
+def _clean_path(search_path: str, workspace: Path, *, activated: str) -> str:
+    kept = dict.fromkeys(_filter_entries(search_path, workspace, activated=activated))
     return os.pathsep.join(kept) or _DEFAULT_PATH
 
 
-def _filter_entries(search_path: str, workspace: Path, activated: str) -> Iterator[str]:
+def _filter_entries(search_path: str, workspace: Path, *, activated: str) -> Iterator[str]:
     root = os.path.realpath(workspace)
     for entry in search_path.split(os.pathsep):
         inside = Path(os.path.realpath(entry)).is_relative_to(root)

@@ -62,11 +62,13 @@ def find_gitlinks(git: Path) -> tuple[str, ...]:
 
 def _read_links(file: Path, hash_bytes: int) -> tuple[str, ...]:
     found = file.stat()
-    return _read_links_cached(file, hash_bytes, (found.st_ino, found.st_size, found.st_ctime_ns))
+    return _read_links_cached(
+        file, hash_bytes, _stamp=(found.st_ino, found.st_size, found.st_ctime_ns)
+    )
 
 
 @lru_cache(maxsize=64)
-def _read_links_cached(file: Path, hash_bytes: int, _stamp: tuple[int, ...]) -> tuple[str, ...]:
+def _read_links_cached(file: Path, hash_bytes: int, *, _stamp: tuple[int, ...]) -> tuple[str, ...]:
     """Read the links of an index, again only if the file changed: nobody can reset its ctime."""
     with file.open("rb") as opened:
         data = opened.read(_MOST_BYTES)

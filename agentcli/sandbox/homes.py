@@ -286,10 +286,10 @@ def copy_git_settings(home: Path, *, user_home: Path, workspace: Path) -> None:
         section, _, name = key.partition(".")
         lines += [f"[{section}]", f'\t{name} = "{value.translate(_QUOTED)}"']
     text = "\n".join((*lines, ""))
-    _create_git_settings(home, text.encode("utf-8", "surrogateescape"), files)
+    _create_git_settings(home, text.encode("utf-8", "surrogateescape"), files=files)
 
 
-def _create_git_settings(home: Path, settings: bytes, files: Mapping[str, Entry]) -> None:
+def _create_git_settings(home: Path, settings: bytes, *, files: Mapping[str, Entry]) -> None:
     """Write the files, but not over or through what a command of another session put there."""
     entries: dict[str, Entry] = {_GIT_SETTINGS: FileContent(_PRIVATE, settings)}
     if files:
@@ -299,7 +299,7 @@ def _create_git_settings(home: Path, settings: bytes, files: Mapping[str, Entry]
     try:
         for name, entry in entries.items():
             with suppress(FileExistsError):
-                write_entry(name, handle, entry)
+                write_entry(name, handle, entry=entry)
     finally:
         os.close(handle)
 

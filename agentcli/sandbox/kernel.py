@@ -64,7 +64,7 @@ class Launcher:
         return launch()
 
 
-def read_memory(thread_id: int, start: int, size: int) -> bytes:
+def read_memory(thread_id: int, start: int, *, size: int) -> bytes:
     """Return bytes of the memory of another process, perhaps fewer than asked. Raise OSError."""
     memory = os.open(f"/proc/{thread_id}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -183,7 +183,7 @@ def listen_in_network(network: int, port: int, *, owner: int | None = None) -> s
     `owner` is the user namespace that the network belongs to; None if it is ours.
     """
     if owner is not None:
-        return _listen_in_child(network, port, owner)
+        return _listen_in_child(network, port, owner=owner)
     with ThreadPoolExecutor(max_workers=1) as thread:
         return thread.submit(_listen, network, port).result()
 
@@ -193,7 +193,7 @@ def _listen(network: int, port: int) -> socket.socket:
     return socket.create_server((_LOOPBACK, port), backlog=_BACKLOG)
 
 
-def _listen_in_child(network: int, port: int, owner: int) -> socket.socket:
+def _listen_in_child(network: int, port: int, *, owner: int) -> socket.socket:
     """Do it in a process of its own: only one without other threads enters a user namespace."""
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -95,7 +95,7 @@ def make_ruleset(rules: Iterable[Rule], *, tcp: bool) -> int:
     ruleset = _create(handled, tcp=0 if tcp else _ALL_TCP, known=known)
     try:
         for path, access in rules:
-            _allow(ruleset, path, access & handled)
+            _allow(ruleset, path, access=access & handled)
     except BaseException:
         os.close(ruleset)
         raise
@@ -126,7 +126,7 @@ def enclose_thread() -> None:
     """
     ruleset = _create(Access.REFER, tcp=0, known=read_version())
     try:
-        _allow(ruleset, Path("/"), Access.REFER)
+        _allow(ruleset, Path("/"), access=Access.REFER)
         restrict_thread(ruleset)
     finally:
         os.close(ruleset)
@@ -140,7 +140,7 @@ def _create(files: int, *, tcp: int, known: int) -> int:
     )
 
 
-def _allow(ruleset: int, path: Path, access: int) -> None:
+def _allow(ruleset: int, path: Path, *, access: int) -> None:
     """Add a rule for a path. A missing path needs no rule."""
     try:
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)

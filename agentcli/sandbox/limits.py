@@ -287,7 +287,9 @@ class CommandWatch:
                 most = self._limits.disk_bytes or int(before * _DISK_SHARE)
                 if before - now > most and not one.reason:
                     filled = f"{_format_size(most)} of disk"
-                    one.reason = _describe_stop("while it ran, programs used", filled, "disk")
+                    one.reason = _describe_stop(
+                        "while it ran, programs used", filled, setting="disk"
+                    )
                     kill_tree(one.process.pid)
 
     def _look(self, running: list[_WatchedCommand]) -> None:
@@ -297,14 +299,14 @@ class CommandWatch:
         for one in running:
             one.before = one.before or memory
         new_tasks = count_tasks() - min(one.tasks_before for one in running)
-        if self._is_much(running, new_tasks, memory):
+        if self._is_much(running, new_tasks, memory=memory):
             with run_ahead():
-                self._compare(running, new_tasks, memory)
+                self._compare(running, new_tasks, memory=memory)
                 for one in running:
                     if one.reason:
                         kill_tree(one.process.pid)
 
-    def _is_much(self, running: list[_WatchedCommand], new_tasks: int, memory: _Memory) -> bool:
+    def _is_much(self, running: list[_WatchedCommand], new_tasks: int, *, memory: _Memory) -> bool:
         before = max(one.before.available_bytes for one in running if one.before)
         return (
             new_tasks > self._limits.most_processes // 2
@@ -312,13 +314,13 @@ class CommandWatch:
             or memory.is_short
         )
 
-    def _compare(self, running: list[_WatchedCommand], new_tasks: int, memory: _Memory) -> None:
+    def _compare(self, running: list[_WatchedCommand], new_tasks: int, *, memory: _Memory) -> None:
         most = self._limits.most_tasks
         is_alone = len(running) == 1
         if is_alone and new_tasks > most:
             # Counting them would take longer than they leave us.
             running[0].reason = _describe_stop(
-                "it had", f"{most} processes and threads", "processes"
+                "it had", f"{most} processes and threads", setting="processes"
             )
             return
         table = list_processes()
@@ -327,14 +329,16 @@ class CommandWatch:
             used_bytes = sum(member.memory_bytes for member in members)
             if is_alone and one.before:
                 used_bytes += max(0, memory.shared_bytes - one.before.shared_bytes)
-            one.reason = self._describe_excess(len(members), used_bytes, memory)
+            one.reason = self._describe_excess(len(members), used_bytes, memory=memory)
 
-    def _describe_excess(self, processes: int, used_bytes: int, memory: _Memory) -> str:
+    def _describe_excess(self, processes: int, used_bytes: int, *, memory: _Memory) -> str:
         if processes > self._limits.most_processes:
-            return _describe_stop("it had", f"{self._limits.most_processes} processes", "processes")
+            return _describe_stop(
+                "it had", f"{self._limits.most_processes} processes", setting="processes"
+            )
         most = self._compute_most_memory(memory)
         if used_bytes > most:
-            return _describe_stop("it used", f"{_format_size(most)} of memory", "memory")
+            return _describe_stop("it used", f"{_format_size(most)} of memory", setting="memory")
         if memory.is_short and used_bytes > memory.total_bytes * _LARGE_SHARE:
             return "Stopped: the machine was running out of memory."
         return ""
@@ -343,7 +347,7 @@ class CommandWatch:
         return self._limits.memory_bytes or int(memory.total_bytes * _MEMORY_SHARE)
 
 
-def _describe_stop(what: str, most: str, setting: str) -> str:
+def _describe_stop(what: str, most: str, *, setting: str) -> str:
     return f"Stopped: {what} more than {most}. The limit is the setting command_{setting}."
 
 

@@ -170,7 +170,7 @@ class GrantedMounts:
                 "--dir",
                 _place_path(root, "/run"),
             ),
-            *self._iter_temporary_options(temporary, tops, root),
+            *self._iter_temporary_options(temporary, tops, root=root),
             *(
                 word
                 for one in mounts
@@ -203,7 +203,7 @@ class GrantedMounts:
                 yield from (_READ, str(path), _place_path(root, path))
 
     def _iter_temporary_options(
-        self, paths: Sequence[Path], tops: Iterable[Path], root: Path
+        self, paths: Sequence[Path], tops: Iterable[Path], *, root: Path
     ) -> Iterator[str]:
         """Yield the mounts of /tmp, which is kept between commands.
 

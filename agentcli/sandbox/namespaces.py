@@ -101,14 +101,14 @@ def open_namespaces(
             start_new_session=True,
         )
         try:
-            return _take_handle(holder, status, names)
+            return _take_handle(holder, status, names=names)
         finally:
             Thread(target=holder.wait, daemon=True, name="end of a holder").start()
     finally:
         os.close(status)
 
 
-def _take_handle(holder: "Popen[bytes]", status: int, names: Sequence[str]) -> tuple[int, ...]:
+def _take_handle(holder: "Popen[bytes]", status: int, *, names: Sequence[str]) -> tuple[int, ...]:
     assert holder.stdin is not None
     assert holder.stdout is not None
     assert holder.stderr is not None

@@ -186,7 +186,7 @@ def _guard_git_directory(git: Path, root: Path) -> Iterator[GuardedPath]:
     # Git reads it only if the settings say so, but `git sparse-checkout` makes them say so.
     yield from _iter_guards(git / "config.worktree", "file")
     # It would make git take hooks and settings from another directory; "." changes nothing.
-    yield from _iter_guards(git / "commondir", "file", b".\n")
+    yield from _iter_guards(git / "commondir", "file", filler=b".\n")
     yield from _find_named(git, root)
     for linked in _list_subdirectories(git / "worktrees")[:_MOST_OF_A_KIND]:
         yield from _guard_linked_worktree(linked)
@@ -212,7 +212,7 @@ def _guard_linked_worktree(git: Path) -> Iterator[GuardedPath]:
 
 
 def _iter_guards(
-    path: Path, kind: Literal["file", "directory"], filler: bytes = b""
+    path: Path, kind: Literal["file", "directory"], *, filler: bytes = b""
 ) -> Iterator[GuardedPath]:
     """Yield a path by its actual kind, or `kind` if it is missing. For a link, add its target."""
     if is_link(path):

@@ -115,7 +115,7 @@ async def detect_protocol(
     first = await reader.readexactly(1)
     if first == _SOCKS_VERSION:
         return SocksClient(reader, writer)
-    return HttpClient(reader, writer, first)
+    return HttpClient(reader, writer, first=first)
 
 
 def join_head(lines: tuple[str, ...]) -> bytes:
@@ -137,7 +137,7 @@ _BETWEEN_US = frozenset(
 
 class HttpClient:
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, first: bytes
     ) -> None:
         self._reader = reader
         self._writer = writer

@@ -83,7 +83,7 @@ class Link:
         self.writer.transport.abort()
 
 
-async def resolve_host(resolve: Resolve, host: str, port: int) -> tuple[str, ...]:
+async def resolve_host(resolve: Resolve, host: str, *, port: int) -> tuple[str, ...]:
     """Return the addresses of a host. Raise RequestRefused if there are none."""
     try:
         async with asyncio.timeout(CONNECT_S):
@@ -111,7 +111,7 @@ async def find_addresses(
         return (host,)
     if is_localhost(host):
         return OWN_ADDRESSES
-    addresses = await resolve_host(resolve, host, port)
+    addresses = await resolve_host(resolve, host, port=port)
     if public := tuple(one for one in addresses if not why_unreachable(one)):
         return public
     advice = ""
@@ -120,13 +120,13 @@ async def find_addresses(
             verdict = await judge(address, port)
             if verdict.decision == "allow":
                 return (address,)
-            advice = advice or advise(verdict, address, port)
+            advice = advice or advise(verdict, address, port=port)
     address = addresses[0]
     reason = f"it is at {address}, {why_unreachable(address)}"
     raise RequestRefused(DENIED, reason, advice=advice)
 
 
-def advise(verdict: Verdict, host: str, port: int) -> str:
+def advise(verdict: Verdict, host: str, *, port: int) -> str:
     """Return who can grant a refused host, and how. Empty if a rule or the user said no."""
     if verdict.by != "nobody":
         return ""
@@ -148,7 +148,7 @@ async def dial_directly(address: str, port: int) -> Streams:
     return reader, writer
 
 
-async def _dial_first(dial: Dial, addresses: Sequence[str], port: int, *, name: str) -> Link:
+async def _dial_first(dial: Dial, addresses: Sequence[str], *, port: int, name: str) -> Link:
     """Connect to the first address that answers. Raise RequestRefused if none does."""
     error: Exception = OSError("no address")
     for number, address in enumerate(addresses, 1):
@@ -162,9 +162,9 @@ async def _dial_first(dial: Dial, addresses: Sequence[str], port: int, *, name: 
     raise RequestRefused(UNREACHABLE, f"{join_port(name, port)} cannot be reached ({words})")
 
 
-async def open_link(dial: Dial, addresses: Sequence[str], request: ProxyRequest) -> Link:
+async def open_link(dial: Dial, addresses: Sequence[str], *, request: ProxyRequest) -> Link:
     """Connect to a host itself, and send it the head of a plain request."""
-    link = await _dial_first(dial, addresses, request.port, name=request.host)
+    link = await _dial_first(dial, addresses, port=request.port, name=request.host)
     if request.plain:
         link.writer.write(request.plain.encode(_join_authority(request)))
     return link
@@ -211,7 +211,7 @@ async def open_link_upstream(upstream: UpstreamProxy, request: ProxyRequest) -> 
     return link
 
 
-async def relay(client: Link, link: Link, request: ProxyRequest) -> None:
+async def relay(client: Link, link: Link, *, request: ProxyRequest) -> None:
     """Pass bytes both ways until the host has no more, or nothing passes for long.
 
     No more is read than the other side takes, so memory stays the same for any amount. If the
@@ -259,7 +259,7 @@ async def _send(
         opening = await read_opening(client.reader)
         exchange.is_http = opening.plain is not None
         link.writer.write(_check_opening(opening, request))
-    await _pump(client.reader, link.writer, note_activity)
+    await _pump(client.reader, link.writer, note_activity=note_activity)
 
 
 async def _receive(
@@ -269,7 +269,7 @@ async def _receive(
     if first and exchange.is_http:
         first = _announce_close(first + await _read_head(link.reader))
     client.writer.write(first)
-    await _pump(link.reader, client.writer, note_activity)
+    await _pump(link.reader, client.writer, note_activity=note_activity)
 
 
 async def _read_head(reader: asyncio.StreamReader) -> bytes:
@@ -293,7 +293,7 @@ def _check_opening(opening: TunnelOpening, request: ProxyRequest) -> bytes:
 
 
 async def _pump(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, note_activity: Callable[[], None]
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, note_activity: Callable[[], None]
 ) -> None:
     while data := await reader.read(PIECE_BYTES):
         note_activity()

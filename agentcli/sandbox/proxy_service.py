@@ -116,7 +116,7 @@ class ProxyService:
         with _hold_connection(lease, client) as writers:
             if request.host == CREDENTIALS_HOST:
                 try:
-                    await self._give_credentials(lease, request, client)
+                    await self._give_credentials(lease, request, client=client)
                 except RequestRefused as refused:
                     protocol.refuse(refused)
                 await _linger(client)
@@ -124,15 +124,15 @@ class ProxyService:
             try:
                 link = await self._open(lease, request)
             except RequestRefused as refused:
-                protocol.refuse(_record(lease, request, refused))
+                protocol.refuse(_record(lease, request, refused=refused))
                 await _linger(client)
                 return
             writers.append(link.writer)
             try:
                 protocol.accept()
-                await relay(client, link, request)
+                await relay(client, link, request=request)
             except RequestRefused as refused:
-                said = _record(lease, request, refused)
+                said = _record(lease, request, refused=refused)
                 client.writer.write(refused.alert or join_refusal(said))
             finally:
                 link.writer.close()
@@ -159,7 +159,7 @@ class ProxyService:
         return lease
 
     async def _give_credentials(
-        self, lease: CommandLease, request: ProxyRequest, client: Link
+        self, lease: CommandLease, request: ProxyRequest, *, client: Link
     ) -> None:
         """Answer git's request for credentials. Raise RequestRefused if there are none for it."""
         if not asks_for_git(lease.grants):
@@ -173,7 +173,7 @@ class ProxyService:
         async def may_reach(host: str, port: int) -> bool:
             if lease.grants.network:
                 return True
-            return (await self._judge(lease, host, port)).decision == "allow"
+            return (await self._judge(lease, host, port=port)).decision == "allow"
 
         try:
             lines = await self._answer_git(lease.call_id, asked.decode(), may_reach)
@@ -184,9 +184,9 @@ class ProxyService:
     async def _open(self, lease: CommandLease, request: ProxyRequest) -> Link:
         """Connect to the host of a request. Raise RequestRefused if it is denied or fails."""
         host, port = request.host, request.port
-        verdict = await self._judge(lease, host, port)
+        verdict = await self._judge(lease, host, port=port)
         if verdict.decision != "allow":
-            raise RequestRefused(DENIED, verdict.reason, advice=advise(verdict, host, port))
+            raise RequestRefused(DENIED, verdict.reason, advice=advise(verdict, host, port=port))
         try:
             upstream = self._find_upstream(host, port, request.plain is not None)
         except ValueError as error:
@@ -201,19 +201,19 @@ class ProxyService:
                 raise
         if upstream is not None:
             return await open_link_upstream(upstream, request)
-        return await open_link(self._dial, addresses, request)
+        return await open_link(self._dial, addresses, request=request)
 
     async def _judge(self, lease: CommandLease, host: str, port: int) -> Verdict:
         task = lease.verdicts.get((host, port))
         if task is None:
             if len(lease.verdicts) >= _MOST_HOSTS:
                 raise RequestRefused(DENIED, f"it asked for more than {_MOST_HOSTS} hosts")
-            task = asyncio.get_running_loop().create_task(self._judge_once(lease, host, port))
+            task = asyncio.get_running_loop().create_task(self._judge_once(lease, host, port=port))
             lease.verdicts[host, port] = task
         # Several connections wait for the same answer, and one of them may leave.
         return await asyncio.shield(task)
 
-    async def _judge_once(self, lease: CommandLease, host: str, port: int) -> Verdict:
+    async def _judge_once(self, lease: CommandLease, host: str, *, port: int) -> Verdict:
         verdict = await self._judge_host(lease.call_id, host, port, lease.grants)
         self._emit(
             HostJudged(
@@ -244,7 +244,9 @@ def _hold_connection(lease: CommandLease, client: Link) -> Iterator[list[asyncio
         del lease.connections[task]
 
 
-def _record(lease: CommandLease, request: ProxyRequest, refused: RequestRefused) -> RequestRefused:
+def _record(
+    lease: CommandLease, request: ProxyRequest, *, refused: RequestRefused
+) -> RequestRefused:
     """Note a refusal for the model, and return it with the same words for the program."""
     where = join_port(request.host, request.port)
     verb = "refused" if refused.refusal is DENIED else "not reached"

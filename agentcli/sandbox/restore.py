@@ -73,7 +73,7 @@ class GuardedPaths:
             must_be = any(one.is_lasting and before.get(one) is not None for one in group.members)
             with _open(group, make=must_be) as parent:
                 if parent is not None:
-                    sentences += self._undo_in(parent, group, before)
+                    sentences += self._undo_in(parent, group, before=before)
         return tuple(sentences)
 
     def select_to_undo(
@@ -89,15 +89,15 @@ class GuardedPaths:
             one: was
             for one, was in before.items()
             if one.path not in held
-            or (one.path in stale and not _is_harmless(one.path, was, now.get(one)))
+            or (one.path in stale and not _is_harmless(one.path, was, after=now.get(one)))
         }
 
-    def _undo_in(self, parent: int, group: _Group, before: Snapshot) -> Iterator[str]:
+    def _undo_in(self, parent: int, group: _Group, *, before: Snapshot) -> Iterator[str]:
         for one in filter(before.__contains__, group.members):
             was, now = before[one], self._read(one, parent)
-            if now != was and not _is_innocent(one.path, was, now):
+            if now != was and not _is_innocent(one.path, was, after=now):
                 path = "/".join((*group.parts, one.path.name))
-                yield f"{path} was {self._undo_one(parent, one, was, now)}"
+                yield f"{path} was {self._undo_one(parent, one, before=was, after=now)}"
 
     def _look(self, group: _Group) -> list[tuple[GuardedPath, Entry | None]]:
         with _open(group) as parent:
@@ -114,7 +114,7 @@ class GuardedPaths:
         return None if is_held else self._reader.read(name, parent)
 
     def _undo_one(
-        self, parent: int, one: GuardedPath, before: Entry | None, after: Entry | None
+        self, parent: int, one: GuardedPath, *, before: Entry | None, after: Entry | None
     ) -> str:
         # Of a directory only the entry was recorded: a false one goes, the old cannot come back.
         is_lost = one.kind == "entry" and isinstance(before, DirectoryContent)
@@ -140,7 +140,7 @@ _WHAT_WAS_DONE = {
 }
 
 
-def _is_innocent(path: Path, before: Entry | None, after: Entry | None) -> bool:
+def _is_innocent(path: Path, before: Entry | None, *, after: Entry | None) -> bool:
     """Return whether it is what git itself creates from nothing: `git init` must work."""
     if before is not None:
         return False
@@ -157,7 +157,7 @@ def _is_innocent(path: Path, before: Entry | None, after: Entry | None) -> bool:
     return False
 
 
-def _is_harmless(path: Path, before: Entry | None, after: Entry | None) -> bool:
+def _is_harmless(path: Path, before: Entry | None, *, after: Entry | None) -> bool:
     """Return whether it only removes something, or adds settings that make git run nothing."""
     match before, after:
         case _, None:

@@ -171,7 +171,7 @@ class _AgentBroker:
             if len(self._connections) >= _MOST_CONNECTIONS:
                 writer.close()
                 return
-            talk = self._talk(reader, writer, judge, find_reached)
+            talk = self._talk(reader, writer, judge=judge, find_reached=find_reached)
             task = asyncio.get_running_loop().create_task(talk)
             self._connections[task] = writer
             task.add_done_callback(self._connections.pop)
@@ -185,6 +185,7 @@ class _AgentBroker:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        *,
         judge: Callable[[SignatureRequest], Awaitable[Verdict]],
         find_reached: FindReached,
     ) -> None:

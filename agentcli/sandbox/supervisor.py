@@ -282,14 +282,14 @@ class NewRepositoryScan:
             is_inside = git.is_relative_to(self._workspace)
             paths = _iter_guards(git) if is_inside else (GuardedPath(root / ".git", "file"),)
             guarded = [
-                one for one in paths if _is_of_command(one.path, self._original, self._since)
+                one for one in paths if _is_of_command(one.path, self._original, since=self._since)
             ]
             keeper = GuardedPaths(guarded, roots=(self._workspace,), rejected=self._rejected)
             sentences += keeper.undo(dict.fromkeys(guarded))
         return tuple(sentences)
 
 
-def _is_of_command(path: Path, original: OriginalState, since: float) -> bool:
+def _is_of_command(path: Path, original: OriginalState, *, since: float) -> bool:
     """Return whether a command changed the path or its entries. Nobody can set back a ctime.
 
     A path older than the first scan, which did not find it, was moved here. The ctime does not
@@ -352,7 +352,7 @@ class NewDeniedPaths:
         guarded = [
             GuardedPath(path, "file")
             for path in found
-            if path not in self._known and _is_of_command(path, self._original, self._since)
+            if path not in self._known and _is_of_command(path, self._original, since=self._since)
         ]
         if not guarded:
             return ()

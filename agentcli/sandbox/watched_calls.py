@@ -69,7 +69,7 @@ def make_call(
     """Change a file that is in one of the directories, or in no directory. Return an error code.
 
     Raise OSError. `check_caller` raises it if the thread is not the caller any more."""
-    request = _parse(name, tuple(argument & 0xFFFFFFFF for argument in arguments), arguments)
+    request = _parse(name, tuple(argument & 0xFFFFFFFF for argument in arguments), long=arguments)
     if request.flags & ~(_NO_FOLLOW | _EMPTY_PATH):
         return errno.EINVAL
     itself = os.O_NOFOLLOW if request.flags & _NO_FOLLOW else 0
@@ -86,7 +86,7 @@ def make_call(
         return 0
 
 
-def _parse(name: str, short: tuple[int, ...], long: Sequence[int]) -> _Request:
+def _parse(name: str, short: tuple[int, ...], *, long: Sequence[int]) -> _Request:
     """Read the arguments: numbers have 32 bits, addresses 64."""
     match name:
         case "chmod":
@@ -113,7 +113,9 @@ def _locate(request: _Request, thread_id: int) -> str:
     base = f"{caller}/cwd" if request.base == _HERE else f"{caller}/fd/{request.base}"
     if request.path is None:
         return base
-    data, is_whole, _ = kernel.read_memory(thread_id, request.path, _LONGEST_BYTES).partition(b"\0")
+    data, is_whole, _ = kernel.read_memory(thread_id, request.path, size=_LONGEST_BYTES).partition(
+        b"\0"
+    )
     if not is_whole:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
     if data:
@@ -233,7 +235,7 @@ class SocketCalls:
     def _answer(self, listener: int, call: _Call, reach: SocketReach) -> None:
         code, flags = errno.EPERM, 0
         try:
-            code = self._make(listener, call, reach)
+            code = self._make(listener, call, reach=reach)
         except _PassedOn:
             code, flags = 0, _CONTINUE
         except OSError as error:
@@ -242,7 +244,7 @@ class SocketCalls:
             with suppress(OSError):  # the process has been killed
                 fcntl.ioctl(listener, _SEND, _ANSWER.pack(call.call_id, 0, -code, flags))
 
-    def _make(self, listener: int, call: _Call, reach: SocketReach) -> int:
+    def _make(self, listener: int, call: _Call, *, reach: SocketReach) -> int:
         """Make a call, and return its error code. Raise OSError if it is refused."""
         # Otherwise the number of the process could be that of another by now.
         check_caller = partial(fcntl.ioctl, listener, _IS_VALID, struct.pack("=Q", call.call_id))
@@ -256,13 +258,13 @@ class SocketCalls:
             )
         handle, start, size = call.arguments[:3]
         with closing(_take_socket(call.process, handle)) as taken:
-            data = b"" if call.name == "listen" else _read_memory(call.process, start, size)
+            data = b"" if call.name == "listen" else _read_memory(call.process, start, size=size)
             check_caller()
             match call.name, taken.family:
                 case "connect", socket.AF_UNIX:
-                    return _connect_path(taken, data, call.process, reach)
+                    return _connect_path(taken, data, process=call.process, reach=reach)
                 case "connect", _:
-                    return self._connect(taken, _parse_address(taken, data), reach)
+                    return self._connect(taken, _parse_address(taken, data), reach=reach)
                 case "bind", socket.AF_INET | socket.AF_INET6:
                     return self._bind(taken, _parse_address(taken, data))
                 case "bind", _:
@@ -270,16 +272,16 @@ class SocketCalls:
                 case _:
                     return self._listen(taken, backlog=start)
 
-    def _connect(self, taken: socket.socket, address: Address, reach: SocketReach) -> int:
+    def _connect(self, taken: socket.socket, address: Address, *, reach: SocketReach) -> int:
         if not reach.connects_anywhere:
-            address = _to_loopback(taken, address, errno.ENETUNREACH)
+            address = _to_loopback(taken, address, refusal=errno.ENETUNREACH)
             port = address[1]
             if port != self._proxy_port and not self._serves_port(port):
                 return errno.ECONNREFUSED
         return taken.connect_ex(address)
 
     def _bind(self, taken: socket.socket, address: Address) -> int:
-        address = _to_loopback(taken, address, errno.EADDRNOTAVAIL)
+        address = _to_loopback(taken, address, refusal=errno.EADDRNOTAVAIL)
         port = address[1]
         if 0 < port < _FIRST_FREE_PORT:
             return errno.EACCES
@@ -339,11 +341,11 @@ def _take_socket(thread_id: int, handle: int) -> socket.socket:
         os.close(pidfd)
 
 
-def _read_memory(thread_id: int, start: int, size: int) -> bytes:
+def _read_memory(thread_id: int, start: int, *, size: int) -> bytes:
     size &= 0xFFFFFFFF
     if size > _MOST_ADDRESS_BYTES:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-    return kernel.read_memory(thread_id, start, size)
+    return kernel.read_memory(thread_id, start, size=size)
 
 
 def _parse_address(taken: socket.socket, data: bytes) -> Address:
@@ -364,7 +366,7 @@ def _to_plain(host: str) -> IPv4Address | IPv6Address:
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def _to_loopback(taken: socket.socket, address: Address, refusal: int) -> Address:
+def _to_loopback(taken: socket.socket, address: Address, *, refusal: int) -> Address:
     """Return an address of the loopback. The address for all interfaces becomes the usual one.
 
     Raise OSError with the refusal if it is any other address.
@@ -382,7 +384,7 @@ def _to_loopback(taken: socket.socket, address: Address, refusal: int) -> Addres
     return host, address[1]
 
 
-def _connect_path(taken: socket.socket, data: bytes, process: int, reach: SocketReach) -> int:
+def _connect_path(taken: socket.socket, data: bytes, *, process: int, reach: SocketReach) -> int:
     name = os.fsdecode(data[2:].partition(b"\0")[0])
     if not name:
         return errno.ECONNREFUSED  # an abstract one

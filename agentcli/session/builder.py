@@ -222,7 +222,7 @@ _MODES_BESIDE: Mapping[Mode, Mode] = {"ask": "auto-edit"}
 """The modes of agents in a directory of their own: no edit there touches the user's files."""
 
 
-def build_parts_beside(parts: SessionParts, workspace: Path, journal: Journal) -> SessionParts:
+def build_parts_beside(parts: SessionParts, workspace: Path, *, journal: Journal) -> SessionParts:
     """Build the parts of an agent that works in another directory, with a journal of its own."""
     configuration, gate = parts.configuration, parts.gate
     mode = _MODES_BESIDE.get(gate.mode, gate.mode)
@@ -289,7 +289,13 @@ def _assemble(
         on_deny=requirements.on_deny if requirements else "continue",
         wraps_up=requirements is not None and requirements.wraps_up,
     )
-    _announce(parts, start, context_sources, features, choice_warning=choice_warning)
+    _announce(
+        parts,
+        start,
+        context_sources=context_sources,
+        features=features,
+        choice_warning=choice_warning,
+    )
     return Session(
         parts,
         start=start,
@@ -346,9 +352,9 @@ def _get_tool(tool: Tool) -> Tool:
 def _announce(
     parts: SessionParts,
     start: SessionStart,
+    *,
     context_sources: ContextSources,
     features: Mapping[str, SessionFeature],
-    *,
     choice_warning: str,
 ) -> None:
     """Append the first facts: the terms of the session, context notes and warnings."""
@@ -363,7 +369,10 @@ def _announce(
         **toolset.build_terms(),
     }
     if start.past.facts:
-        repaired = (*start.repaired, *close_unfinished(journal, start.lost, start.lost_agents))
+        repaired = (
+            *start.repaired,
+            *close_unfinished(journal, start.lost, lost_agents=start.lost_agents),
+        )
         journal.append(SessionResumed(**terms, repaired=repaired))
     else:
         journal.append(SessionStarted(**terms))

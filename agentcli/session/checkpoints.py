@@ -61,7 +61,7 @@ class Checkpoints:
     ) -> Iterator[tuple[ToolSpec, Load]]:
         """Yield the same tools, with checkpoints around each that may change something."""
         for spec, load in offers:
-            yield spec, partial(_CheckpointedTool, spec, load, self)
+            yield spec, partial(_CheckpointedTool, spec, load, checkpoints=self)
 
     def prepare(self, is_stopped: Callable[[], bool]) -> None:
         """Look at the workspace ahead, in another thread, if an earlier session has worked in it.
@@ -79,7 +79,7 @@ class Checkpoints:
                 self._too_large_ahead = error
 
     async def capture_before(
-        self, spec: ToolSpec, args: Any, context: ToolContext
+        self, spec: ToolSpec, args: Any, *, context: ToolContext
     ) -> "Sequence[RootBefore]":
         """Store the state before a call, of each root that it can change."""
         captured: list[RootBefore] = []
@@ -89,7 +89,7 @@ class Checkpoints:
             for root, paths in self._find_touched_paths(spec, args).items():
                 if paths is None and root in self._too_large:
                     continue
-                keep = partial(self._keep_before, root, context.call_id, paths)
+                keep = partial(self._keep_before, root, context.call_id, paths=paths)
                 if before := await self._capture(root, keep):
                     captured.append((root, before))
         finally:
@@ -105,7 +105,7 @@ class Checkpoints:
 
     async def capture_workspace(self) -> str:
         """Return the id of the workspace's state. Raise SettingsError if it cannot be stored."""
-        before = await self._demand(partial(self._keep_before, self._workspace, "", None))
+        before = await self._demand(partial(self._keep_before, self._workspace, "", paths=None))
         return before.tree
 
     async def find_changes(
@@ -127,10 +127,12 @@ class Checkpoints:
 
         Return them; nothing is copied if there are none. Raise SettingsError if it fails.
         """
-        return await self._demand(partial(self._copy_with_old_files, facts, into, is_wanted))
+        return await self._demand(
+            partial(self._copy_with_old_files, facts, into, is_wanted=is_wanted)
+        )
 
     def _copy_with_old_files(
-        self, facts: Sequence[Checkpointed], into: Path, is_wanted: Callable[[str], bool]
+        self, facts: Sequence[Checkpointed], into: Path, *, is_wanted: Callable[[str], bool]
     ) -> tuple[str, ...]:
         from agentcli.log.checkpoint.keep import find_store
         from agentcli.log.rebuild import copy_with_old_files, find_changed_paths
@@ -166,7 +168,7 @@ class Checkpoints:
         return tuple(found)
 
     def _keep_before(
-        self, root: Path, call_id: str, paths: Sequence[bytes] | None
+        self, root: Path, call_id: str, *, paths: Sequence[bytes] | None
     ) -> "CheckpointBefore":
         error = self._too_large_ahead
         if error is not None and root == self._workspace and paths is None:
@@ -271,14 +273,14 @@ class Checkpoints:
 class _CheckpointedTool(WrappedTool):
     """A tool whose changes can be undone."""
 
-    def __init__(self, spec: ToolSpec, load: Load, checkpoints: Checkpoints) -> None:
+    def __init__(self, spec: ToolSpec, load: Load, *, checkpoints: Checkpoints) -> None:
         super().__init__(load(), spec)
         self._checkpoints = checkpoints
 
     async def run(self, args: Any, context: ToolContext) -> Output:
         if context.effect is Effect.READ:
             return await self._tool.run(args, context)
-        before = await self._checkpoints.capture_before(self.spec, args, context)
+        before = await self._checkpoints.capture_before(self.spec, args, context=context)
         try:
             return await self._tool.run(args, context)
         finally:

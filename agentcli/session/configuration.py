@@ -55,7 +55,7 @@ MANAGED_DIRECTORY = Path(
 def read_managed_settings(directory: Path = MANAGED_DIRECTORY) -> Mapping[str, Any]:
     """Return the managed settings; empty if there are none. Raise SettingsError."""
     path = directory / SETTINGS_FILE
-    return check_values(read_toml(path), f"{path}: ", SettingsError)
+    return check_values(read_toml(path), f"{path}: ", error=SettingsError)
 
 
 def apply_managed(settings: Settings, directory: Path = MANAGED_DIRECTORY) -> Settings:
@@ -63,7 +63,9 @@ def apply_managed(settings: Settings, directory: Path = MANAGED_DIRECTORY) -> Se
     managed = read_managed_settings(directory)
     if not managed:
         return settings
-    changes = {key: _choose(key, value, getattr(settings, key)) for key, value in managed.items()}
+    changes = {
+        key: _choose(key, value, own=getattr(settings, key)) for key, value in managed.items()
+    }
     return replace(
         settings,
         managed=tuple(managed.items()),
@@ -72,7 +74,7 @@ def apply_managed(settings: Settings, directory: Path = MANAGED_DIRECTORY) -> Se
     )
 
 
-def _choose(key: str, managed: Any, own: Any) -> Any:
+def _choose(key: str, managed: Any, *, own: Any) -> Any:
     if key == "mode":
         return min(managed, own, key=MODES.index)
     if key in LOWERABLE and own is not None:

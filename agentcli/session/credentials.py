@@ -101,10 +101,10 @@ class UserCredentials:
             answer = await self._find_password(request, may_reach)
         except ValueError as error:
             refused = Verdict(decision="deny", by="nobody", reason=str(error))
-            self._record(call_id, request, refused)
+            self._record(call_id, request, verdict=refused)
             raise ValueError(f"none for {request.target}: {error}") from None
         given = Verdict(decision="allow", by="rule", reason="credentials for git are granted")
-        self._record(call_id, request, given)
+        self._record(call_id, request, verdict=given)
         return "".join(f"{key}={answer[key]}\n" for key in _ANSWERED if key in answer)
 
     async def _find_password(
@@ -127,7 +127,7 @@ class UserCredentials:
         self._conceal(b64encode(login.encode()).decode())
         return answer
 
-    def _record(self, call_id: str, request: "_GitRequest", verdict: Verdict) -> None:
+    def _record(self, call_id: str, request: "_GitRequest", *, verdict: Verdict) -> None:
         self._emit(
             HostJudged(
                 call_id=call_id,

@@ -157,7 +157,7 @@ class EditChecks:
         """Yield the same tools, with checks after those that edit files."""
         for spec, load in offers:
             is_edit = spec.source == "built-in" and spec.name in EDITING
-            yield spec, partial(_CheckedEdit, spec, load, self) if is_edit else load
+            yield spec, partial(_CheckedEdit, spec, load, checks=self) if is_edit else load
 
     async def capture_before(self, paths: Sequence[str]) -> Mapping[str, str]:
         """Return what cannot be parsed, by path. Run the commands that have never run."""
@@ -240,7 +240,7 @@ def _to_plain(line: str) -> str:
 class _CheckedEdit(WrappedTool):
     """A tool that edits files, and reports what the edit broke."""
 
-    def __init__(self, spec: ToolSpec, load: Load, checks: EditChecks) -> None:
+    def __init__(self, spec: ToolSpec, load: Load, *, checks: EditChecks) -> None:
         super().__init__(load(), spec)
         self._checks = checks
 

@@ -31,7 +31,7 @@ class CommandEntry(NamedTuple):
     """The name of the typer application in the module."""
 
 
-def _build_command_entry(name: str, summary: str, app: str = "app") -> CommandEntry:
+def _build_command_entry(name: str, summary: str, *, app: str = "app") -> CommandEntry:
     return CommandEntry(summary, f"agentcli.features.{name}.command", app)
 
 
@@ -52,22 +52,24 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "acp", "Run as an agent in your editor, over the Agent Client Protocol (stdio)."
     ),
     "login": _build_command_entry(
-        "login", "Test and store an API key: typed without echo, or piped in.", "login_app"
+        "login", "Test and store an API key: typed without echo, or piped in.", app="login_app"
     ),
-    "logout": _build_command_entry("login", "Remove a stored API key.", "logout_app"),
+    "logout": _build_command_entry("login", "Remove a stored API key.", app="logout_app"),
     "demo": _build_command_entry("demo", "Try agentcli on a recorded fix. No key, no network."),
     "worktree": _build_command_entry(
         "worktree", "List, merge and discard the worktrees of sessions."
     ),
     "context": _build_command_entry(
-        "context", "Show the context usage of a session, in tokens by source.", "context_app"
+        "context", "Show the context usage of a session, in tokens by source.", app="context_app"
     ),
     "prompt": _build_command_entry(
         "context",
         "Print the start of every request, with the token cost of each part.",
-        "prompt_app",
+        app="prompt_app",
     ),
-    "tools": _build_command_entry("context", "List the tools and their token cost.", "tools_app"),
+    "tools": _build_command_entry(
+        "context", "List the tools and their token cost.", app="tools_app"
+    ),
     "models": _build_command_entry("models", "List models and which are ready to use."),
     "mcp": _build_command_entry("mcp", "Manage MCP servers, or run agentcli as one."),
     "plugins": _build_command_entry(
@@ -98,7 +100,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "fork", "Branch a session at a turn or call and compare the results."
     ),
     "export": _build_command_entry(
-        "insights", "Export a session as Markdown, HTML, JSON or ATIF.", "export_app"
+        "insights", "Export a session as Markdown, HTML, JSON or ATIF.", app="export_app"
     ),
     "replay": _build_command_entry(
         "replay", "Replay a session without its model and show what differs."
@@ -110,22 +112,22 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "undo", "Undo a session's file changes; what you edited since then stays."
     ),
     "triage": _build_command_entry(
-        "insights", "Diagnose a session: problems, most important first.", "triage_app"
+        "insights", "Diagnose a session: problems, most important first.", app="triage_app"
     ),
     "trace": _build_command_entry(
         "insights",
         "Print everything in a session: turns, requests, calls, outcomes, cost.",
-        "trace_app",
+        app="trace_app",
     ),
     "view": _build_command_entry(
         "insights",
         "Show a session in the browser: timeline, changes, verdicts, cost, search.",
-        "view_app",
+        app="view_app",
     ),
     "stats": _build_command_entry(
         "insights",
         "Show token usage, cost, cache, tools, failures and denials.",
-        "stats_app",
+        app="stats_app",
     ),
 }
 
@@ -172,7 +174,7 @@ class SlashEntry(NamedTuple):
 
 
 def _build_slash_entry(
-    name: str, usage: str, summary: str, *, lists_arguments: bool = False, works_alone: bool = False
+    name: str, usage: str, *, summary: str, lists_arguments: bool = False, works_alone: bool = False
 ) -> SlashEntry:
     module = f"agentcli.features.{name}.slash"
     return SlashEntry(module, usage, summary, lists_arguments, works_alone)
@@ -182,82 +184,94 @@ SLASH_COMMANDS: Mapping[str, SlashEntry] = {
     "model": _build_slash_entry(
         "models",
         "[NAME [--check]]",
-        "show or switch the model",
+        summary="show or switch the model",
         lists_arguments=True,
     ),
     "effort": _build_slash_entry(
-        "models", "[LEVEL]", "show or change how much the model thinks", lists_arguments=True
+        "models",
+        "[LEVEL]",
+        summary="show or change how much the model thinks",
+        lists_arguments=True,
     ),
     "login": _build_slash_entry(
         "login",
         "[PROVIDER]",
-        "test and store an API key",
+        summary="test and store an API key",
         lists_arguments=True,
         works_alone=True,
     ),
     "logout": _build_slash_entry(
         "login",
         "[PROVIDER]",
-        "remove a stored API key",
+        summary="remove a stored API key",
         lists_arguments=True,
         works_alone=True,
     ),
     "resume": _build_slash_entry(
-        "sessions", "[SESSION]", "continue another session of this project", lists_arguments=True
+        "sessions",
+        "[SESSION]",
+        summary="continue another session of this project",
+        lists_arguments=True,
     ),
-    "name": _build_slash_entry("sessions", "[NAME]", "name this session, or let the model name it"),
+    "name": _build_slash_entry(
+        "sessions", "[NAME]", summary="name this session, or let the model name it"
+    ),
     "recall": _build_slash_entry(
-        "recall", "[WORDS | show ID | edit ID TEXT | delete ID]", "search past sessions' memories"
+        "recall",
+        "[WORDS | show ID | edit ID TEXT | delete ID]",
+        summary="search past sessions' memories",
     ),
     "rewind": _build_slash_entry(
         "undo",
         "[N [both|conversation|files]]",
-        "go back to before a message: conversation, files or both",
+        summary="go back to before a message: conversation, files or both",
     ),
-    "undo": _build_slash_entry("undo", "[CHANGE | list]", "undo the latest change"),
-    "redo": _build_slash_entry("undo", "", "redo what was undone or rewound"),
+    "undo": _build_slash_entry("undo", "[CHANGE | list]", summary="undo the latest change"),
+    "redo": _build_slash_entry("undo", "", summary="redo what was undone or rewound"),
     "compact": _build_slash_entry(
         "context",
         "[WHAT TO KEEP | --undo]",
-        "summarize the conversation (--undo restores it)",
+        summary="summarize the conversation (--undo restores it)",
     ),
     "goal": _build_slash_entry(
-        "goal", "[CMD | off]", "a command that must pass before a turn is done"
+        "goal", "[CMD | off]", summary="a command that must pass before a turn is done"
     ),
     "btw": _build_slash_entry(
-        "context", "QUESTION", "ask something aside; the conversation does not get it"
+        "context", "QUESTION", summary="ask something aside; the conversation does not get it"
     ),
     "commit": _build_slash_entry(
-        "commit", "[MESSAGE]", "commit what the session changed, with a drafted message"
+        "commit", "[MESSAGE]", summary="commit what the session changed, with a drafted message"
     ),
-    "pr": _build_slash_entry("commit", "", "draft the text of a pull request"),
-    "context": _build_slash_entry("context", "", "show context usage"),
-    "tools": _build_slash_entry("context", "", "list the tools of the model"),
-    "cost": _build_slash_entry("insights", "", "show token usage and cost"),
-    "export": _build_slash_entry("insights", "FILE", "write the transcript to a file"),
+    "pr": _build_slash_entry("commit", "", summary="draft the text of a pull request"),
+    "context": _build_slash_entry("context", "", summary="show context usage"),
+    "tools": _build_slash_entry("context", "", summary="list the tools of the model"),
+    "cost": _build_slash_entry("insights", "", summary="show token usage and cost"),
+    "export": _build_slash_entry("insights", "FILE", summary="write the transcript to a file"),
     "mcp": _build_slash_entry(
         "mcp",
         "[NAME | restart NAME]",
-        "MCP servers, the tools of one, or restart one",
+        summary="MCP servers, the tools of one, or restart one",
         lists_arguments=True,
     ),
     "add-dir": _build_slash_entry(
-        "directories", "[DIR[:ro]]", "work in another directory too, or only read it"
+        "directories", "[DIR[:ro]]", summary="work in another directory too, or only read it"
     ),
     "agents": _build_slash_entry(
         "children",
         "[N | stop N | stop all]",
-        "the background agents: their state, cost and patches",
+        summary="the background agents: their state, cost and patches",
         lists_arguments=True,
     ),
     "worktree": _build_slash_entry(
         "worktree",
         "[NAME | merge | keep | discard]",
-        "continue in a git worktree of its own, or end it",
+        summary="continue in a git worktree of its own, or end it",
         lists_arguments=True,
     ),
-    "permissions": _build_slash_entry("policy", "", "show the permission mode and the rules"),
-    "doctor": _build_slash_entry("doctor", "", "check your setup", works_alone=True),
+    "permissions": _build_slash_entry(
+        "policy", "", summary="show the permission mode and the rules"
+    ),
+    "doctor": _build_slash_entry("doctor", "", summary="check your setup", works_alone=True),
 }
 """The slash commands of features, in the order of the menu."""
 # What features add to a session.

@@ -293,7 +293,7 @@ def read_call(prepared: PreparedCall, given: Json) -> "OwnCall":
         except ToolError:  # another hook changed it to this: the tool will report it
             return OwnCall(tool=name, input=given)
     if server := find_server_name(prepared.tool.spec.source):
-        server_tool = find_server_tool(name, args, server)
+        server_tool = find_server_tool(name, args, server=server)
         return OwnCall(tool=name, input=given, server=server, server_tool=server_tool)
     own_input = rename_aliases(args, given)
     if name == "apply_patch":

@@ -193,14 +193,14 @@ def choose_model(settings: Settings) -> "tuple[Model, Provider]":
     return (
         replace(
             model,
-            loads_tools=_loads_tools(model, provider, settings),
+            loads_tools=_loads_tools(model, provider, settings=settings),
             computer=model.computer and settings.computer,
         ),
         provider,
     )
 
 
-def _loads_tools(model: "Model", provider: "Provider", settings: Settings) -> bool:
+def _loads_tools(model: "Model", provider: "Provider", *, settings: Settings) -> bool:
     """Return whether the provider loads tools. A server at another base URL may not be able to."""
     from agentcli.providers.catalog import find_base_url
 
@@ -281,7 +281,7 @@ def open_priced_model(settings: Settings) -> ModelInUse:
 
 
 def _apply_budget(
-    budget: "Budget | None", model: ModelInUse, share: "Share | None" = None
+    budget: "Budget | None", model: ModelInUse, *, share: "Share | None" = None
 ) -> ModelInUse:
     """Return the model with the budget around every attempt; unchanged without a budget."""
     if budget is None:
@@ -296,7 +296,7 @@ def _apply_budget(
     )
 
 
-def _restore_effort(model: ModelInUse, settings: Settings, past: Sequence[Fact]) -> ModelInUse:
+def _restore_effort(model: ModelInUse, settings: Settings, *, past: Sequence[Fact]) -> ModelInUse:
     """Return the model with the effort of a resumed session, unless the user chose another."""
     changes = [fact for fact in past if isinstance(fact, EffortChanged)]
     is_chosen = "effort" in settings.explicit_keys or model.effort != settings.effort
@@ -334,7 +334,7 @@ class SessionModel:
         """`past` holds the facts of a resumed session, and `sum_spent` returns its cost so far."""
         self._settings = settings
         self._budget = _build_budget(settings, sum_spent=sum_spent)
-        self.current = _apply_budget(self._budget, _restore_effort(model, settings, past))
+        self.current = _apply_budget(self._budget, _restore_effort(model, settings, past=past))
         self._emit = emit
         self._others: dict[str, ModelInUse | None] = {}
         """Models for other agents, summaries and calls to evaluate; None if one is not usable."""
@@ -392,7 +392,7 @@ class SessionModel:
         if other := name or self._settings.small_model:
             require_permitted_model(self._settings, other)
         opened = open_priced_model(replace(self._settings, model=other or own))
-        return _apply_budget(self._budget, opened, share)
+        return _apply_budget(self._budget, opened, share=share)
 
     async def close(self) -> None:
         for model in (self.current, *filter(None, self._others.values())):

@@ -157,13 +157,13 @@ def load_plugin_hooks(
     found, problems = [], []
     for plugin in plugins:
         try:
-            found += [parse_plugin_hooks(plugin, path, text) for path, text in plugin.hooks]
+            found += [parse_plugin_hooks(plugin, path, text=text) for path, text in plugin.hooks]
         except SettingsError as error:
             problems.append(f"plugin {plugin.name} has no working hooks: {error}")
     return found, problems
 
 
-def parse_plugin_hooks(plugin: "PluginFiles", path: Path, text: str) -> "HooksFile":
+def parse_plugin_hooks(plugin: "PluginFiles", path: Path, *, text: str) -> "HooksFile":
     """Parse a hooks file of a plugin. Raise SettingsError."""
     from agentcli.permissions.hooks_file import parse_hooks
 
@@ -195,7 +195,7 @@ def _adapt_server(plugin: "PluginFiles", entry: Any) -> Any:
     """Return an entry with its directories. What is no object is reported later."""
     if not isinstance(entry, dict):
         return entry
-    filled = {key: _fill(plugin, key, value) for key, value in entry.items()}
+    filled = {key: _fill(plugin, key, value=value) for key, value in entry.items()}
     if not isinstance(command := filled.get("command"), str):
         return filled
     env = filled.get("env", {})
@@ -208,7 +208,7 @@ def _adapt_server(plugin: "PluginFiles", entry: Any) -> Any:
     return filled
 
 
-def _fill(plugin: "PluginFiles", key: str, value: Any) -> Any:
+def _fill(plugin: "PluginFiles", key: str, *, value: Any) -> Any:
     """Fill in what the format says: of the portable one `args`, values of `env`, and `cwd`."""
     if plugin.is_portable and key not in ("args", "env", "cwd"):
         return value
@@ -217,9 +217,9 @@ def _fill(plugin: "PluginFiles", key: str, value: Any) -> Any:
             places = _PORTABLE_PLACES if plugin.is_portable else _PLACES
             return fill_places(plugin, value, places=places)
         case list():
-            return [_fill(plugin, key, one) for one in value]
+            return [_fill(plugin, key, value=one) for one in value]
         case dict():
-            return {name: _fill(plugin, key, one) for name, one in value.items()}
+            return {name: _fill(plugin, key, value=one) for name, one in value.items()}
         case _:
             return value
 

@@ -265,7 +265,7 @@ def _parse_settings(text: str, path: Path) -> Mapping[str, Any]:
                     f"{get_user_directory() / SETTINGS_FILE}"
                 ),
             )
-    wanted = check_values(document, f"{path}: ", SettingsError)
+    wanted = check_values(document, f"{path}: ", error=SettingsError)
     for key, refusal in _find_refusals(wanted):
         raise SettingsError(f"{path}:{_find_line(text, key)}: {refusal}", hint=f"edit {path}")
     return wanted

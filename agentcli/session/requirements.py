@@ -145,7 +145,7 @@ def _build_checks(
     runner = CheckRunner(
         parts.builtin_tools,
         parts.checkpoints,
-        journal,
+        journal=journal,
         workspace=settings.workspace,
         timeout_s=settings.tool_timeout or VERIFY_TIMEOUT_S,
     )
@@ -194,8 +194,8 @@ class CheckRunner:
         self,
         builtin_tools: BuiltinTools,
         checkpoints: "Checkpoints",
-        journal: Journal,
         *,
+        journal: Journal,
         workspace: Path,
         timeout_s: float,
     ) -> None:

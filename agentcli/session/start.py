@@ -134,9 +134,7 @@ def add_fact(paths: SessionPaths, fact: Fact) -> None:
 
 
 def close_unfinished(
-    journal: Journal,
-    lost: Sequence[ChildTurn] = (),
-    lost_agents: Sequence[AgentEnded] = (),
+    journal: Journal, lost: Sequence[ChildTurn] = (), *, lost_agents: Sequence[AgentEnded] = ()
 ) -> tuple[str, ...]:
     """Close the records that the previous process left open. Return what was repaired.
 

@@ -46,7 +46,7 @@ class UnsavedFiles:
 
     def wrap_tool(self, tool: Tool, workspace: "Workspace") -> Tool:
         """Return a tool that asks the editor for the files it names, if it is one of files."""
-        return _EditorTool(tool, self, workspace) if tool.spec.name in WORKING else tool
+        return _EditorTool(tool, self, workspace=workspace) if tool.spec.name in WORKING else tool
 
     async def refresh(self, paths: Sequence[Path]) -> None:
         """Ask the editor for these files, and keep what differs from the disk."""
@@ -91,7 +91,7 @@ def _fit(text: str, disk: bytes) -> bytes:
 class _EditorTool(WrappedTool):
     """A tool that reads or changes files, with the editor asked before and told afterwards."""
 
-    def __init__(self, tool: Tool, files: UnsavedFiles, workspace: "Workspace") -> None:
+    def __init__(self, tool: Tool, files: UnsavedFiles, *, workspace: "Workspace") -> None:
         super().__init__(tool, tool.spec)
         self._files = files
         self._workspace = workspace

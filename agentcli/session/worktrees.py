@@ -201,7 +201,7 @@ class Worktrees:
         """Return what differs from the state in which it was made."""
         store = self._find_store(worktree)
         after = after or self.capture(worktree)
-        return describe_changes(store, find_differences(store, worktree.base, after))
+        return describe_changes(store, find_differences(store, worktree.base, after=after))
 
     def merge(
         self,
@@ -229,7 +229,8 @@ class Worktrees:
             for state in states:
                 store.keep_reference(session, state)
             changed = [
-                to_printable_path(one.path) for one in find_differences(store, before, planned)
+                to_printable_path(one.path)
+                for one in find_differences(store, before, after=planned)
             ]
             record(
                 Checkpointed(
@@ -244,10 +245,12 @@ class Worktrees:
 
         # To undo the way from the new state back to the base is to apply it.
         change = StateChange(before=after, after=base or worktree.base)
-        result = undo_changes(store, worktree.checkout, [change], announce=announce)
+        result = undo_changes(store, worktree.checkout, changes=[change], announce=announce)
         return MergeReport(result=result, **_name_states(states))
 
-    def edit_state(self, worktree: Worktree, patch: str, paths: Sequence[bytes]) -> tuple[str, str]:
+    def edit_state(
+        self, worktree: Worktree, patch: str, *, paths: Sequence[bytes]
+    ) -> tuple[str, str]:
         """Return states of these paths: as the worktree began, and with a patch applied to that.
 
         Raise SettingsError if the patch cannot be applied."""
@@ -255,19 +258,21 @@ class Worktrees:
         with TemporaryDirectory(prefix="agentcli-patch-") as directory, store.batch_writes():
             scratch = Path(directory)
             empty = store.put("tree", b"")
-            began = {one.path: one.after for one in find_differences(store, empty, worktree.base)}
-            write_entries({path: began.get(path) for path in paths}, store, scratch)
-            before = write_state(store, capture_paths(store, tuple(paths), scratch))
+            began = {
+                one.path: one.after for one in find_differences(store, empty, after=worktree.base)
+            }
+            write_entries({path: began.get(path) for path in paths}, store, root=scratch)
+            before = write_state(store, capture_paths(store, tuple(paths), root=scratch))
             apply_patch(patch, scratch)
-            after = write_state(store, capture_paths(store, tuple(paths), scratch))
+            after = write_state(store, capture_paths(store, tuple(paths), root=scratch))
         return before, after
 
     def list_paths(self, worktree: Worktree, after: str) -> list[bytes]:
         """Return the paths that differ between the beginning of a worktree and a later state."""
         store = self._find_store(worktree)
-        return [one.path for one in find_differences(store, worktree.base, after)]
+        return [one.path for one in find_differences(store, worktree.base, after=after)]
 
-    def save_conflicts(self, worktree: Worktree, report: MergeReport, directory: Path) -> Path:
+    def save_conflicts(self, worktree: Worktree, report: MergeReport, *, directory: Path) -> Path:
         """Write each conflict into a directory, with markers around what differs. Return it."""
         store = self._find_store(worktree)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -313,8 +318,8 @@ class Worktrees:
         workspace, store = self._checkout.workspace, self._find_store(worktree)
         paths = tuple(path.encode("utf-8", "surrogateescape") for path in self._list_changed())
         with store.batch_writes():
-            found = capture_paths(store, paths, workspace)
-        write_entries({path: found.get(path) for path in paths}, store, worktree.workspace)
+            found = capture_paths(store, paths, root=workspace)
+        write_entries({path: found.get(path) for path in paths}, store, root=worktree.workspace)
 
     def _list_changed(self) -> list[str]:
         return list_changed_paths(self._checkout.workspace)

@@ -57,7 +57,7 @@ def open_page(address: str, *, beside: Path) -> bool:
     if not is_page(address) or not has_screen():
         return False
     env = own_process.build_user_environment(beside)
-    return any(_opens([*words, address], beside, env) for words in _iter_openers())
+    return any(_opens([*words, address], beside, env=env) for words in _iter_openers())
 
 
 def open_file(path: Path) -> bool:
@@ -66,7 +66,7 @@ def open_file(path: Path) -> bool:
         return False
     address, beside = path.absolute().as_uri(), path.parent
     env = own_process.build_user_environment(beside)
-    return any(_opens([*words, address], beside, env) for words in _iter_openers())
+    return any(_opens([*words, address], beside, env=env) for words in _iter_openers())
 
 
 def _iter_openers() -> Iterator[list[str]]:
@@ -76,7 +76,7 @@ def _iter_openers() -> Iterator[list[str]]:
     yield from (["open"],) if sys.platform == "darwin" else _OPENERS
 
 
-def _opens(argv: list[str], beside: Path, env: Mapping[str, str]) -> bool:
+def _opens(argv: list[str], beside: Path, *, env: Mapping[str, str]) -> bool:
     """Return whether the program opened the page.
 
     Some of these programs are the browser and keep running. Others exit when it has opened.

@@ -86,7 +86,7 @@ class Folder:
         except FileNotFoundError:
             return None
 
-    def open_file(self, name: str, flags: int, mode: int = 0o600) -> int:
+    def open_file(self, name: str, flags: int, *, mode: int = 0o600) -> int:
         return os.open(self._locate_name(name), flags | _CAREFUL, mode, dir_fd=self._handle)
 
     def may_write(self, name: str) -> bool:

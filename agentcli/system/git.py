@@ -174,13 +174,13 @@ def prepare_git(
     """Yield the command and its environment, to be run by the caller. Raise SettingsError."""
     # Here git reads the repository's configuration, but only finds and lists: it runs nothing.
     env = _build_environment(cwd) | _as_environment(_OURS)
-    repository = _find_repository(cwd, env, timeout_s)
-    settings = _list_settings(cwd, env, timeout_s)
+    repository = _find_repository(cwd, env, timeout_s=timeout_s)
+    settings = _list_settings(cwd, env, timeout_s=timeout_s)
     with TemporaryDirectory(
         prefix="agentcli-git-", dir=_choose_outside_directory(cwd)
     ) as directory:
         common = Path(directory)
-        _stand_in(common, repository.common, settings)
+        _stand_in(common, repository.common, settings=settings)
         kept = {key: value for key, value in settings.items() if key in _HARMLESS}
         own = {
             "GIT_DIR": str(repository.own),
@@ -361,7 +361,7 @@ class _Repository:
     top: Path
 
 
-def _find_repository(cwd: Path, env: Mapping[str, str], timeout_s: float) -> _Repository:
+def _find_repository(cwd: Path, env: Mapping[str, str], *, timeout_s: float) -> _Repository:
     asked = ("--path-format=absolute", "--git-dir", "--git-common-dir", "--show-toplevel")
     output = _run(["git", "rev-parse", *asked], cwd=cwd, env=env, timeout_s=timeout_s)
     try:
@@ -371,7 +371,7 @@ def _find_repository(cwd: Path, env: Mapping[str, str], timeout_s: float) -> _Re
     return _Repository(own=own, common=common, top=top)
 
 
-def _list_settings(cwd: Path, env: Mapping[str, str], timeout_s: float) -> dict[str, str]:
+def _list_settings(cwd: Path, env: Mapping[str, str], *, timeout_s: float) -> dict[str, str]:
     command = ["git", "config", "--list", "--includes", "-z"]
     return _parse_settings(_run(command, cwd=cwd, env=env, timeout_s=timeout_s))
 
@@ -381,7 +381,7 @@ def _parse_settings(output: bytes) -> dict[str, str]:
     return {key: value if separator else "true" for key, separator, value in pairs}
 
 
-def _stand_in(directory: Path, common: Path, settings: Mapping[str, str]) -> None:
+def _stand_in(directory: Path, common: Path, *, settings: Mapping[str, str]) -> None:
     """Make `directory` a common directory without the repository's settings and hooks."""
     for name in _SHARED:
         (directory / name).symlink_to(common / name)

@@ -76,11 +76,11 @@ def parse_request(entries: Sequence[str]) -> GrantRequest:
         if kind == "reason":
             reasons.append(value)
         else:
-            asked |= _parse_entry(kind, value, entry)
+            asked |= _parse_entry(kind, value, entry=entry)
     return GrantRequest(grants=asked, reason=" ".join(reasons)[:_MOST_REASON_CHARS])
 
 
-def _parse_entry(kind: str, value: str, entry: str) -> Grants:
+def _parse_entry(kind: str, value: str, *, entry: str) -> Grants:
     match kind, value:
         case "outside", ("" | "true"):
             return Grants(outside=True)

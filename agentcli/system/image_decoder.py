@@ -63,14 +63,14 @@ def _prepare(data: bytes, *, side: int, limit_bytes: int, must_be_new: bool = Fa
             return (media, *full, *full), b""
         image.seek(0)
         for part, quality in QUALITIES:
-            for media, size, made in _iter_candidates(image, round(side * part), quality):
+            for media, size, made in _iter_candidates(image, round(side * part), quality=quality):
                 if len(made) <= limit_bytes:
                     return (media, *size, *full), made
     raise ValueError("it cannot be made small enough")
 
 
 def _iter_candidates(
-    image: Image.Image, side: int, quality: int
+    image: Image.Image, side: int, *, quality: int
 ) -> Iterator[tuple[str, tuple[int, int], bytes]]:
     """Yield encodings: lossless first for drawn images, then JPEG. Photographs only as JPEG."""
     upright = ImageOps.exif_transpose(image)

@@ -71,7 +71,7 @@ def rewrite_notebook(data: bytes, text: str) -> bytes:
             if number is None or outputs.get(number) != shown.source:
                 raise NotNotebook("keeps the outputs of its cells: only cells can be edited")
         elif number is None:
-            new.append(_make_cell(shown, len(new), notebook))
+            new.append(_make_cell(shown, len(new), notebook=notebook))
         elif number in is_kept:
             raise NotNotebook(f"would have the cell [{number}] twice: leave the number out")
         else:
@@ -153,14 +153,14 @@ def _split_cells(text: str) -> Iterator[_ShownCell]:
             lines.append(line)
             continue
         if kind or any(lines):
-            yield _make_shown(number, kind, lines)
+            yield _make_shown(number, kind, lines=lines)
         number = int(found["number"]) if found["number"] else None
         kind, lines = found["kind"] or "code", []
     if kind or any(lines):
-        yield _make_shown(number, kind, lines)
+        yield _make_shown(number, kind, lines=lines)
 
 
-def _make_shown(number: int | None, kind: str, lines: list[str]) -> _ShownCell:
+def _make_shown(number: int | None, kind: str, *, lines: list[str]) -> _ShownCell:
     if not kind:
         raise NotNotebook('has lines before its first cell, which begins with "# %% [1] code"')
     return _ShownCell(number=number, kind=kind, source="\n".join(lines))
@@ -184,7 +184,7 @@ def _change_cell(cell: dict[str, Any], shown: _ShownCell) -> dict[str, Any]:
     return changed
 
 
-def _make_cell(shown: _ShownCell, position: int, notebook: dict[str, Any]) -> dict[str, Any]:
+def _make_cell(shown: _ShownCell, position: int, *, notebook: dict[str, Any]) -> dict[str, Any]:
     version = (notebook.get("nbformat", 4), notebook.get("nbformat_minor", 0))
     made: dict[str, Any] = {"cell_type": shown.kind}
     if shown.kind == "code":

@@ -105,7 +105,7 @@ def run(
     """
     env = build_least_environment(beside) if env is None else env
     return subprocess.run(
-        _resolve_argv(argv, env, beside),
+        _resolve_argv(argv, env, beside=beside),
         cwd=cwd,
         env=env,
         input=given,
@@ -130,7 +130,7 @@ def start(
     """Start a program as `run` does, without waiting. A stream that is None is our terminal."""
     env = build_least_environment(beside) if env is None else env
     return subprocess.Popen(
-        _resolve_argv(argv, env, beside),
+        _resolve_argv(argv, env, beside=beside),
         cwd=cwd,
         env=env,
         stdin=stdin,
@@ -177,7 +177,8 @@ def build_least_environment(beside: Path | None) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if (name in _LISTED or name.startswith("LC_")) and not _leads_into(project, name, value)
+        if (name in _LISTED or name.startswith("LC_"))
+        and not _leads_into(project, name, value=value)
     }
     return (
         kept
@@ -198,7 +199,7 @@ def without_project(environ: Mapping[str, str], beside: Path | None) -> dict[str
     kept = {
         name: value
         for name, value in environ.items()
-        if name in _HOMES or not _leads_into(project, name, value)
+        if name in _HOMES or not _leads_into(project, name, value=value)
     }
     return kept | {"PATH": build_user_path(beside, environ)}
 
@@ -218,7 +219,7 @@ def _find_project(beside: Path | None) -> Path | None:
 
 
 def _resolve_argv(
-    argv: Sequence[str | Path], env: Mapping[str, str], beside: Path | None
+    argv: Sequence[str | Path], env: Mapping[str, str], *, beside: Path | None
 ) -> list[str]:
     name, *words = map(str, argv)
     is_ours = name == sys.executable
@@ -269,12 +270,12 @@ def _is_in(project: Path | None, path: Path) -> bool:
     return not any(path.is_relative_to(own) for own in _SYSTEM if project in own.parents)
 
 
-def _leads_into(project: Path | None, name: str, value: str) -> bool:
+def _leads_into(project: Path | None, name: str, *, value: str) -> bool:
     """Return whether an entry of the value is in the project, or would be if run there."""
-    return any(_is_inside(project, name, entry) for entry in value.split(os.pathsep))
+    return any(_is_inside(project, name, entry=entry) for entry in value.split(os.pathsep))
 
 
-def _is_inside(project: Path | None, name: str, entry: str) -> bool:
+def _is_inside(project: Path | None, name: str, *, entry: str) -> bool:
     if Path(entry).is_absolute():
         return _is_in(project, Path(entry)) or _is_in(project, Path(os.path.realpath(entry)))
     return name in _LOADED_FROM and bool(entry)

@@ -26,10 +26,10 @@ MEMORY_BYTES = 3_000_000_000
 
 def main(first: int, limit: int) -> None:
     limit_memory(MEMORY_BYTES)
-    sys.stdout.write(json.dumps(read_pages(sys.stdin.buffer.read(), first, limit)))
+    sys.stdout.write(json.dumps(read_pages(sys.stdin.buffer.read(), first, limit=limit)))
 
 
-def read_pages(data: bytes, first: int, limit: int) -> dict[str, Any]:
+def read_pages(data: bytes, first: int, *, limit: int) -> dict[str, Any]:
     """Return the text of these pages, a file with them alone, and what is wrong, if anything."""
     found: dict[str, Any] = {
         "title": "",

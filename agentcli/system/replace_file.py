@@ -33,15 +33,15 @@ class ReplacedFile:
 
 
 def replace_file(
-    folder: Folder, name: str, data: bytes, *, expected: bytes | None, shown: str
+    folder: Folder, name: str, *, data: bytes, expected: bytes | None, shown: str
 ) -> ReplacedFile:
     """Replace the file. If `expected` is None, there must be none. `shown` is for messages."""
     found = folder.stat(name)
-    _require_replaceable(folder, name, found, shown=shown)
+    _require_replaceable(folder, name, found=found, shown=shown)
     _remove_stale(folder)
     temporary = f"{TEMPORARY_BEGIN}{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    handle = folder.open_file(temporary, flags, NEW_FILE_MODE if found is None else 0o600)
+    handle = folder.open_file(temporary, flags, mode=NEW_FILE_MODE if found is None else 0o600)
     try:
         try:
             _write_all(handle, data)
@@ -52,7 +52,7 @@ def replace_file(
         finally:
             os.close(handle)
         with folder.lock():  # otherwise another session could write before the rename
-            if not _holds(folder, name, expected):
+            if not _holds(folder, name, expected=expected):
                 raise ToolError(f"Not written: {shown} changed on disk meanwhile. Read it again.")
             folder.rename(temporary, name)
     except BaseException:
@@ -84,7 +84,7 @@ def _remove_stale(folder: Folder) -> None:
 
 
 def _require_replaceable(
-    folder: Folder, name: str, found: os.stat_result | None, *, shown: str
+    folder: Folder, name: str, *, found: os.stat_result | None, shown: str
 ) -> None:
     if found is None:
         return
@@ -149,7 +149,7 @@ def _keep_attributes(handle: int, *, folder: Folder, name: str) -> None:
         os.close(old)
 
 
-def _holds(folder: Folder, name: str, expected: bytes | None) -> bool:
+def _holds(folder: Folder, name: str, *, expected: bytes | None) -> bool:
     found = folder.stat(name)
     if found is None or expected is None:
         return found is None and expected is None

@@ -277,7 +277,7 @@ class Workspace:
         try:
             with descend(path.root, parents, make=expected is None) as folder:
                 self._require_still_allowed(path, folder)
-                return replace_file(folder, name, data, expected=expected, shown=path.given)
+                return replace_file(folder, name, data=data, expected=expected, shown=path.given)
         except OSError as error:
             reason = error.strerror or str(error)
             if error.errno == errno.ENOTDIR:

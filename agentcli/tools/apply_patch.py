@@ -103,7 +103,7 @@ class ApplyPatch:
         return plan, apply_patch_steps(_list_steps(plan), self._workspace)
 
     def _plan(self, changes: Sequence[FileChange]) -> list[PlannedChange]:
-        plan = [plan_change(change, self._workspace, self._hidden) for change in changes]
+        plan = [plan_change(change, self._workspace, hidden=self._hidden) for change in changes]
         _require_distinct(plan)
         return plan
 
@@ -127,7 +127,7 @@ class ApplyPatch:
                 return list_all_lines(decode(step.after or b"")[0])
             before = data[step.source.path]
             lines = self._seen.lines(step.source.path, compute_sha256(before))
-            return carry_over(decode(before)[0], step.splices, lines)
+            return carry_over(decode(before)[0], step.splices, lines=lines)
         except NotText:  # a file that is only moved
             return ()
 

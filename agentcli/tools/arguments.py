@@ -39,7 +39,7 @@ class AliasedFields(Protocol):
 
 
 def apply_aliases(
-    of: type[AliasedFields], raw: Json, required: Mapping[str, bool]
+    of: type[AliasedFields], raw: Json, *, required: Mapping[str, bool]
 ) -> dict[str, Json]:
     """Return input by the names of fields, without null for optional ones, which providers send.
 
@@ -72,14 +72,14 @@ def explain_faults(
 ) -> ToolError:
     """Return the error that names each fault. `described` has the fields, with descriptions."""
     found = [*faults]
-    told = "; ".join(_describe_fault(fault, described, advice) for fault in found)
+    told = "; ".join(_describe_fault(fault, described, advice=advice) for fault in found)
     is_unknown = any(fault.kind == "extra_forbidden" and len(fault.at) == 1 for fault in found)
     names = f" The fields are {', '.join(described)}." if is_unknown else ""
     return _build_invalid_error(f"{told}{'' if told.endswith('?') else '.'}{names}")
 
 
 def _describe_fault(
-    fault: ArgumentFault, described: Mapping[str, str], advice: Mapping[str, str]
+    fault: ArgumentFault, described: Mapping[str, str], *, advice: Mapping[str, str]
 ) -> str:
     name = ".".join(map(str, fault.at)) or "the input"
     meant = f" ({described[name]})" if described.get(name) else ""
@@ -87,7 +87,7 @@ def _describe_fault(
         case "missing":
             return f"{name} is missing{meant}"
         case "extra_forbidden":
-            return f"there is no field {name}{_suggest_field(name, described, advice)}"
+            return f"there is no field {name}{_suggest_field(name, described, advice=advice)}"
         case "literal_error":
             return f"{name} must be {fault.wanted}, not {_display(fault.given)}"
         case "string_too_short":
@@ -100,7 +100,7 @@ def _describe_fault(
             return f"{name} must be {fault.wanted}, not {_display(fault.given)}{meant}"
 
 
-def _suggest_field(name: str, known: Iterable[str], advice: Mapping[str, str]) -> str:
+def _suggest_field(name: str, known: Iterable[str], *, advice: Mapping[str, str]) -> str:
     if name in advice:
         return f": {advice[name]}"
     near = get_close_matches(name, known, n=1) if "." not in name else []
@@ -202,11 +202,11 @@ class TextCheck:
     def __call__(self, value: Any) -> str:
         value = self.read(value)
         if not isinstance(value, str):
-            raise _build_wrong_value("string_type", "a valid string", value)
+            raise _build_wrong_value("string_type", "a valid string", given=value)
         if self.is_filled:
             _require_characters(value)
             if not value:
-                raise _build_wrong_value("string_too_short", "at least 1 character", value)
+                raise _build_wrong_value("string_too_short", "at least 1 character", given=value)
         self.accept(value)
         return value
 
@@ -224,9 +224,11 @@ class WholeCheck:
         number = _parse_whole(value)
         if self.least is not None and number < self.least:
             wanted = f"greater than or equal to {self.least}"
-            raise _build_wrong_value("greater_than_equal", wanted, value)
+            raise _build_wrong_value("greater_than_equal", wanted, given=value)
         if self.most is not None and number > self.most:
-            raise _build_wrong_value("less_than_equal", f"less than or equal to {self.most}", value)
+            raise _build_wrong_value(
+                "less_than_equal", f"less than or equal to {self.most}", given=value
+            )
         return number
 
     @property
@@ -245,10 +247,10 @@ class SwitchCheck:
         elif isinstance(value, int | float) and abs(value) < _BEYOND and value == int(value):
             found = {0: False, 1: True}.get(int(value))
         else:
-            raise _build_wrong_value("bool_type", "a valid boolean", value)
+            raise _build_wrong_value("bool_type", "a valid boolean", given=value)
         if found is None:
             raise _build_wrong_value(
-                "bool_parsing", "a valid boolean, unable to interpret input", value
+                "bool_parsing", "a valid boolean, unable to interpret input", given=value
             )
         return found
 
@@ -270,7 +272,7 @@ class ChoiceCheck:
             if word in self.words:
                 return word
         *others, last = map("'{}'".format, self.words)
-        raise _build_wrong_value("literal_error", f"{', '.join(others)} or {last}", value)
+        raise _build_wrong_value("literal_error", f"{', '.join(others)} or {last}", given=value)
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -290,8 +292,8 @@ class ArrayCheck:
     def __call__(self, value: Any) -> list[Any]:
         value = self.read(value)
         if not isinstance(value, list):
-            raise _build_wrong_value("list_type", "an array", value)
-        items = [_try_check(self.item, one, index) for index, one in enumerate(value)]
+            raise _build_wrong_value("list_type", "an array", given=value)
+        items = [_try_check(self.item, one, place=index) for index, one in enumerate(value)]
         if faults := _join_faults(items):
             raise WrongValue(*faults)
         self.accept(items)
@@ -312,7 +314,7 @@ class ObjectCheck:
 
     def __call__(self, value: Any) -> BuiltinArguments:
         if not isinstance(value, dict):
-            raise _build_wrong_value("model_type", "an object", value)
+            raise _build_wrong_value("model_type", "an object", given=value)
         items: dict[str, Any] = value
         aliases = self.of.aliases
         return _check_fields(self.of, {aliases.get(key, key): items[key] for key in items})
@@ -338,7 +340,7 @@ def declare_argument(check: Check, description: str = "") -> Mapping[str, Any]:
 
 def refuse_nul(path: str) -> None:
     if "\0" in path:
-        raise _build_wrong_value("path_nul", "a path without NUL", path)
+        raise _build_wrong_value("path_nul", "a path without NUL", given=path)
 
 
 FILE_PATH = declare_argument(TextCheck(is_filled=True, accept=refuse_nul), "e.g. src/app.py")
@@ -375,7 +377,7 @@ def get_description(of: type[BuiltinArguments], name: str) -> str:
 def parse_arguments(of: type[A], raw: Json) -> A:
     """Return validated arguments; raise ToolError that names each wrong field and its remedy."""
     try:
-        return _check_fields(of, apply_aliases(of, raw, _list_names(of)))
+        return _check_fields(of, apply_aliases(of, raw, required=_list_names(of)))
     except WrongValue as error:
         described = {field.name: field.metadata["description"] for field in fields(of)}
         raise explain_faults(error.faults, described, advice=of.advice) from None
@@ -396,7 +398,7 @@ def _check_fields(of: type[A], values: Mapping[str, Any]) -> A:
     for field in fields(of):
         if field.name in values:
             check = field.metadata["check"]
-            found[field.name] = _try_check(check, values[field.name], field.name)
+            found[field.name] = _try_check(check, values[field.name], place=field.name)
         elif _is_required(field):
             found[field.name] = WrongValue(ArgumentFault(kind="missing", at=(field.name,)))
     names = _list_names(of)
@@ -408,7 +410,7 @@ def _check_fields(of: type[A], values: Mapping[str, Any]) -> A:
     return of(**found)
 
 
-def _try_check(check: Check, value: Any, place: str | int) -> Any:
+def _try_check(check: Check, value: Any, *, place: str | int) -> Any:
     """Return the checked value, or its faults with the place they are at."""
     try:
         return check(value)
@@ -434,34 +436,34 @@ def _parse_whole(value: Any) -> int:
     if isinstance(value, float):
         return _parse_whole_float(value)
     if not isinstance(value, str):
-        raise _build_wrong_value("int_type", "a valid integer", value)
+        raise _build_wrong_value("int_type", "a valid integer", given=value)
     _require_characters(value)
     text = value.strip(_BLANKS)
     if not re.fullmatch(r"[+-]?[0-9]+(?:_[0-9]+)*(?:\.0+)?", text):
         wanted = "a valid integer, unable to parse string as an integer"
-        raise _build_wrong_value("int_parsing", wanted, value)
+        raise _build_wrong_value("int_parsing", wanted, given=value)
     digits = text.partition(".")[0].replace("_", "")
     if len(digits) > _MOST_DIGITS:
-        raise _build_wrong_value("int_parsing_size", "a smaller integer", value)
+        raise _build_wrong_value("int_parsing_size", "a smaller integer", given=value)
     return int(digits)
 
 
 def _parse_whole_float(value: float) -> int:
     if value != value or value in (float("inf"), float("-inf")):
-        raise _build_wrong_value("finite_number", "a finite number", value)
+        raise _build_wrong_value("finite_number", "a finite number", given=value)
     if not value.is_integer():
         wanted = "a valid integer, got a number with a fractional part"
-        raise _build_wrong_value("int_from_float", wanted, value)
+        raise _build_wrong_value("int_from_float", wanted, given=value)
     if not -_BEYOND <= value < _BEYOND:
-        raise _build_wrong_value("int_parsing_size", "a smaller integer", value)
+        raise _build_wrong_value("int_parsing_size", "a smaller integer", given=value)
     return int(value)
 
 
 def _require_characters(text: str) -> None:
     """Raise WrongValue for half of a surrogate pair, which JSON can write and UTF-8 cannot."""
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise _build_wrong_value("string_unicode", "a valid string", text)
+        raise _build_wrong_value("string_unicode", "a valid string", given=text)
 
 
-def _build_wrong_value(kind: str, wanted: str, given: Any) -> WrongValue:
+def _build_wrong_value(kind: str, wanted: str, *, given: Any) -> WrongValue:
     return WrongValue(ArgumentFault(kind=kind, wanted=wanted, given=given))

@@ -278,7 +278,7 @@ class Bash:
         except process.Released:
             ran_s = time.monotonic() - began
             self._watch(shell, pipe)
-            self._seal_later(call, output, pipe)
+            self._seal_later(call, output, pipe=pipe)
             return report_backgrounded(
                 call.args.command, output=output, cwd=call.cwd, ran_s=ran_s, pid=shell.child.pid
             )
@@ -286,7 +286,7 @@ class Bash:
             ran_s = time.monotonic() - began
             self._shells.finish(shell)
             self._processes.finish(shell.tag, left_running=(), pipe=pipe)
-            self._seal_later(call, output, pipe)
+            self._seal_later(call, output, pipe=pipe)
             # The cancellation carries the output so far, for the record of the call.
             raise asyncio.CancelledError(
                 report_interrupted(call.args.command, output=output, cwd=call.cwd, ran_s=ran_s)
@@ -311,7 +311,7 @@ class Bash:
         note = shell.handle.read_note()
         remarks = self._shells.finish(shell)
         left_running = self._processes.finish(shell.tag, left_running=ended.left_running, pipe=pipe)
-        self._seal_later(call, output, pipe)
+        self._seal_later(call, output, pipe=pipe)
         has_left = bool(ended.left_running) or (note is not None and note.has_jobs)
         taken_down = has_left and not (left_running or ended.timed_out)
         notes = (
@@ -325,7 +325,7 @@ class Bash:
         codes = note.pipe if note and ended.returncode == 0 else ()
         pipe_codes = describe_pipe(call.command.pipe, codes)
         if ended.returncode > 0 or pipe_codes:
-            notes += self._explain_failure(output, call, ended.returncode)
+            notes += self._explain_failure(output, call, exit_code=ended.returncode)
         elif call.command.only_sets_up:
             notes += (LASTS_ONCE,)
         return report_command(
@@ -339,7 +339,7 @@ class Bash:
         )
 
     def _explain_failure(
-        self, output: BoundedOutput, call: _PendingCommand, exit_code: int
+        self, output: BoundedOutput, call: _PendingCommand, *, exit_code: int
     ) -> tuple[str, ...]:
         shown = output.finish().build_excerpt(
             limit_bytes=SCANNED_CHARS, head_bytes=SCANNED_CHARS // 4
@@ -350,7 +350,7 @@ class Bash:
         return explain_failure(shown.text, grants=call.setup.grants, workspace=self._root)
 
     def _seal_later(
-        self, call: _PendingCommand, output: BoundedOutput | TerminalOutput, pipe: Pipe
+        self, call: _PendingCommand, output: BoundedOutput | TerminalOutput, *, pipe: Pipe
     ) -> None:
         """Record the hash of an output that has not ended, as soon as it has."""
 
@@ -364,7 +364,7 @@ class Bash:
         output = BoundedOutput(call.log_path, call.log_fd, limit_bytes=self._output_limit_bytes)
         shell, pipe = self._start(call, output)
         self._watch(shell, pipe)
-        self._seal_later(call, output, pipe)
+        self._seal_later(call, output, pipe=pipe)
         details = Command(
             command=call.args.command,
             cwd=str(call.cwd),
@@ -391,7 +391,7 @@ class Bash:
         )
         terminal = self._terminals.add(kept, processes=self._processes)
         self._watch(shell, pipe, then=terminal.finish)
-        self._seal_later(call, output, pipe)
+        self._seal_later(call, output, pipe=pipe)
         self._declare_input()
         within_s = min(call.args.timeout, self._timeout_limit_s or START_WAIT_S, START_WAIT_S)
         return await terminal.exchange(b"", within_s=within_s, report=progress, notes=call.notes)
@@ -428,7 +428,7 @@ class Bash:
         return shell, pipe
 
     def _watch(
-        self, shell: PooledShell, pipe: Pipe, then: Callable[[], None] = lambda: None
+        self, shell: PooledShell, pipe: Pipe, *, then: Callable[[], None] = lambda: None
     ) -> None:
         """Let the process table report when it ends, since no call waits for it."""
 

@@ -182,8 +182,8 @@ class EditFile:
         _refuse_placeholders(requests, before)
         try:
             if args.lines:
-                first, last = self._find_range(args.lines, located, before)
-                found = plan_lines(before.text, first, last, requests[0].new)
+                first, last = self._find_range(args.lines, located, before=before)
+                found = plan_lines(before.text, first, last=last, new=requests[0].new)
             elif args.edits:
                 found = plan_edits(before.text, requests)
             else:
@@ -197,7 +197,7 @@ class EditFile:
             after=before.encode(text, path=located),
             summary=_describe_all(located, found)
             if args.replace_all and not args.edits and not args.lines
-            else _describe(located, found, change, text),
+            else _describe(located, found, change=change, text=text),
             diff=Diff(
                 path=located.given,
                 unified=change.unified,
@@ -212,7 +212,9 @@ class EditFile:
             # The outputs of changed cells are gone, so the lines of a notebook may have moved.
             lines=()
             if before.is_notebook
-            else carry_over(before.text, found.splices, self._seen.lines(located.path, digest)),
+            else carry_over(
+                before.text, found.splices, lines=self._seen.lines(located.path, digest)
+            ),
         )
 
     def _load(self, located: WorkspacePath) -> TextFile:
@@ -222,7 +224,7 @@ class EditFile:
         return load_text(self._workspace, located)
 
     def _find_range(
-        self, written: str, located: WorkspacePath, before: TextFile
+        self, written: str, located: WorkspacePath, *, before: TextFile
     ) -> tuple[int, int]:
         """Return the first and last line; refuse a range that the model may not have in mind."""
         found = _RANGE.fullmatch(written)
@@ -281,7 +283,7 @@ def _describe_all(path: WorkspacePath, found: PlannedEdit) -> str:
     return f"Edited {path.given}: {count} replacement{'s' * (count != 1)}."
 
 
-def _describe(path: WorkspacePath, found: PlannedEdit, change: Comparison, text: str) -> str:
+def _describe(path: WorkspacePath, found: PlannedEdit, *, change: Comparison, text: str) -> str:
     """Describe the edit for the model; if the match was not exact, show the new lines."""
     first, last = change.first_line, change.last_line
     where = f"lines {first}-{last}" if last > first else f"line {first}"

@@ -108,12 +108,12 @@ class FindFiles:
         )
         if len(lines) < len(dated):
             lines.append(f"[first {len(lines)} of {len(dated)} files; narrow the glob]")
-        lines = lines or [await self._explain_nothing(args, scope, finish)]
+        lines = lines or [await self._explain_nothing(args, scope, finish=finish)]
         lines += (f"[{note}]" for note in finish.notes())
         return Output.of("\n".join(lines), details=details, truncated=details.more)
 
     async def _explain_nothing(
-        self, args: FindFilesArgs, scope: SearchScope, finish: SearchEnd
+        self, args: FindFilesArgs, scope: SearchScope, *, finish: SearchEnd
     ) -> str:
         text = f"No files match {to_printable(args.glob)} in {scope.where}"
         if finish.timed_out:

@@ -250,7 +250,7 @@ class Grep:
         if finish.failed:
             raise _make_refusal(args, finish.message)
         lines = [*found.lines(), *(f"[{note}]" for note in found.notes())]
-        lines = lines or [await self._explain_nothing(args, scope, finish)]
+        lines = lines or [await self._explain_nothing(args, scope, finish=finish)]
         lines += (f"[{note}]" for note in finish.notes())
         details = Matches(
             target=args.pattern,
@@ -262,7 +262,9 @@ class Grep:
         )
         return Output.of("\n".join(lines), details=details, truncated=details.more)
 
-    async def _explain_nothing(self, args: GrepArgs, scope: SearchScope, finish: SearchEnd) -> str:
+    async def _explain_nothing(
+        self, args: GrepArgs, scope: SearchScope, *, finish: SearchEnd
+    ) -> str:
         text = f"No matches for {to_printable(args.pattern)} in {scope.where}"
         text += f" ({to_printable(args.glob)})" if args.glob else ""
         if finish.timed_out:
@@ -277,28 +279,30 @@ class Grep:
             return hint
         if not args.literal and may_be_meant_literally(args.pattern):
             plain = Pattern(text=args.pattern, literal=True, multiline=False)
-            if await self._matches(args, scope, plain):
+            if await self._matches(args, scope, pattern=plain):
                 return " The text itself is there: use literal=true."
         any_case = replace(args, ignore_case=True)
         same = translate_pattern(args.pattern, literal=args.literal)
-        if not args.ignore_case and await self._matches(any_case, scope, same):
+        if not args.ignore_case and await self._matches(any_case, scope, pattern=same):
             return " There are matches in another case: use ignore_case=true."
         return await self._hint_reading(args, scope)
 
     async def _hint_reading(self, args: GrepArgs, scope: SearchScope) -> str:
         """Return another reading of the pattern that does match, or an empty string."""
         for reading, why in read_without_frame(args.pattern, literal=args.literal):
-            if await self._matches(args, scope, translate_pattern(reading, literal=args.literal)):
+            if await self._matches(
+                args, scope, pattern=translate_pattern(reading, literal=args.literal)
+            ):
                 return f" {why}: {to_printable(reading)} does match."
         if args.literal:
             return ""
         readings = read_as_basic(args.pattern)
         for reading in readings:
-            if await self._matches(args, scope, translate_pattern(reading, literal=False)):
+            if await self._matches(args, scope, pattern=translate_pattern(reading, literal=False)):
                 return f" {_BARE}: {to_printable(reading)} does match."
         return f" {_BARE}, such as (a|b)+." if r"\|" in args.pattern and readings else ""
 
-    async def _matches(self, args: GrepArgs, scope: SearchScope, pattern: Pattern) -> bool:
+    async def _matches(self, args: GrepArgs, scope: SearchScope, *, pattern: Pattern) -> bool:
         searching = [*_COUNT, *_build_pattern_options(pattern, ignore_case=args.ignore_case)]
         return bool(await self._is_any(scope, searching, separator=b"\n"))
 

@@ -98,7 +98,7 @@ def explain_failure(text: str, *, grants: Grants, workspace: Path) -> tuple[str,
     notes = dict.fromkeys(
         (
             *(() if grants.network else _explain_network(text, grants)),
-            *_explain_paths(text, grants, workspace),
+            *_explain_paths(text, grants, workspace=workspace),
             *_explain_identity(text, grants),
             *_explain_machine(text),
         )
@@ -132,7 +132,7 @@ def _is_asked_for(host: str) -> bool:
         return False
 
 
-def _explain_paths(text: str, grants: Grants, workspace: Path) -> Iterator[str]:
+def _explain_paths(text: str, grants: Grants, *, workspace: Path) -> Iterator[str]:
     writable = (workspace, *grants.writable)
     for path in _find_paths(_READ_ONLY, text):
         if not lies_in(path, grants.writable):

@@ -73,7 +73,9 @@ def _flatten_field(field: dict[str, Any]) -> dict[str, Any]:
 def parse(model: type[A], raw: Json) -> A:
     """Return validated arguments; raise ToolError that names each wrong field and its remedy."""
     known = model.model_fields
-    values = apply_aliases(model, raw, {name: one.is_required() for name, one in known.items()})
+    values = apply_aliases(
+        model, raw, required={name: one.is_required() for name, one in known.items()}
+    )
     try:
         return model.model_validate(values)
     except ValidationError as error:

@@ -133,7 +133,7 @@ class ReadFile:
             head = _read_head(file)
             if detect_image_type(head) or head.startswith(MAGIC):
                 return None
-            return self._read_other(located, file, head, args)
+            return self._read_other(located, file, head=head, args=args)
 
     def _read(self, located: WorkspacePath, args: ReadFileArgs) -> Output:
         found = self._workspace.stat(located)
@@ -142,27 +142,27 @@ class ReadFile:
         with self._open(located) as file:
             head = _read_head(file)
             if media_type := detect_image_type(head):
-                return self._show_image(located, media_type, file.read(READ_BYTES + 1))
-            return self._read_other(located, file, head, args)
+                return self._show_image(located, media_type, data=file.read(READ_BYTES + 1))
+            return self._read_other(located, file, head=head, args=args)
 
     def _open(self, located: WorkspacePath) -> BinaryIO:
         return os.fdopen(self._workspace.open_file(located), "rb")
 
     def _read_other(
-        self, located: WorkspacePath, file: BinaryIO, head: bytes, args: ReadFileArgs
+        self, located: WorkspacePath, file: BinaryIO, *, head: bytes, args: ReadFileArgs
     ) -> Output:
         size_bytes = os.fstat(file.fileno()).st_size
         if head.startswith(MAGIC):
             data = file.read(PDF_BYTES + 1)
-            return _read_pages(located, data, args, as_file=self._documents())
+            return _read_pages(located, data, args=args, as_file=self._documents())
         try:
             part, digest = _read_excerpt(located, file, size_bytes=size_bytes, args=args)
         except NotText:
-            return _describe_binary(located, size_bytes, head)
+            return _describe_binary(located, size_bytes, head=head)
         if digest and part.first > 1:
             file.seek(0)
             part = self._hide_values(part, _read_whole(file, size_bytes))
-        return _show_text(located, part, digest, size_bytes=size_bytes)
+        return _show_text(located, part, digest=digest, size_bytes=size_bytes)
 
     def _hide_values(self, part: FileExcerpt, data: bytes) -> FileExcerpt:
         if BLOCK_BEGIN.encode() not in data:
@@ -189,7 +189,7 @@ class ReadFile:
             truncated=is_cut,
         )
 
-    def _show_image(self, located: WorkspacePath, media_type: str, data: bytes) -> Output:
+    def _show_image(self, located: WorkspacePath, media_type: str, *, data: bytes) -> Output:
         if not self._images():
             raise ToolError(
                 f"{located.given} is an image ({media_type}), and this model does not take images. "
@@ -235,7 +235,7 @@ def _read_head(file: BinaryIO) -> bytes:
 
 
 def _read_pages(
-    located: WorkspacePath, data: bytes, args: ReadFileArgs, *, as_file: bool
+    located: WorkspacePath, data: bytes, *, args: ReadFileArgs, as_file: bool
 ) -> Output:
     """Return pages of a PDF: for it, offset and limit count pages.
 
@@ -243,7 +243,7 @@ def _read_pages(
     first = args.offset or 1
     try:
         if as_file:
-            found = _read_document(data, first, min(args.limit, LIMIT_DOCUMENT_PAGES))
+            found = _read_document(data, first, limit=min(args.limit, LIMIT_DOCUMENT_PAGES))
         else:
             found = read_pdf(data, first=first, limit=min(args.limit, LIMIT_PAGES))
     except PdfRefused as error:
@@ -274,7 +274,7 @@ def _read_pages(
     )
 
 
-def _read_document(data: bytes, first: int, limit: int) -> PdfPages:
+def _read_document(data: bytes, first: int, *, limit: int) -> PdfPages:
     """Return as many pages as fit in a document, by their text and by the size of their file."""
     found = read_pdf(data, first=first, limit=limit)
     while len(found.texts) > 1:
@@ -297,7 +297,7 @@ def _format_pages(found: PdfPages) -> list[str]:
 
 
 def _show_text(
-    located: WorkspacePath, part: FileExcerpt, digest: str, *, size_bytes: int
+    located: WorkspacePath, part: FileExcerpt, *, digest: str, size_bytes: int
 ) -> Output:
     rows = list(
         _take_fitting(f"{number}\t{line}" for number, line in enumerate(part.lines, part.first))
@@ -390,7 +390,7 @@ def _go_on(offset: int, is_cut: bool) -> str:
     return f"; continue with offset={offset}" if is_cut else ""
 
 
-def _describe_binary(located: WorkspacePath, size_bytes: int, head: bytes) -> Output:
+def _describe_binary(located: WorkspacePath, size_bytes: int, *, head: bytes) -> Output:
     name = name_binary(head)
     size = f"{size_bytes:,}".replace(",", " ")
     return Output.of(

@@ -38,7 +38,7 @@ def report_command(
 
     `notes` are lines before that one. `remedy` is what the model can do about a timeout, if that
     does not depend on the command. `pipe` has the exit codes of a pipe that hid a failure."""
-    shown, seen = _build_excerpt(command, output, cwd)
+    shown, seen = _build_excerpt(command, output, cwd=cwd)
     death = name_death_signal(ended.returncode)
     details = replace(
         seen,
@@ -65,7 +65,7 @@ def report_command(
 
 def report_interrupted(command: str, *, output: BoundedOutput, cwd: Path, ran_s: float) -> Output:
     """Report the output of a command until it was interrupted."""
-    shown, seen = _build_excerpt(command, output, cwd)
+    shown, seen = _build_excerpt(command, output, cwd=cwd)
     until = (
         f"{group_digits(output.size_bytes)} bytes" if output.log_fault else f"{shown.lines} lines"
     )
@@ -88,7 +88,7 @@ def report_backgrounded(
     """Report the output until the user moved the command to the background.
 
     The command continues there."""
-    shown, seen = _build_excerpt(command, output, cwd)
+    shown, seen = _build_excerpt(command, output, cwd=cwd)
     lines = (
         shown.text.removesuffix("\n") or "[no output yet]",
         *_describe_log_fault(output),
@@ -117,7 +117,7 @@ def report_terminal(
     """Report what a command on a terminal printed since the last report.
 
     `pid` is None if it has ended, with `returncode`."""
-    shown, seen = _build_excerpt(command, output, cwd)
+    shown, seen = _build_excerpt(command, output, cwd=cwd)
     code = returncode or 0
     details = replace(
         seen,
@@ -140,7 +140,9 @@ def report_terminal(
     return Output.of("\n".join(lines), details=details, truncated=shown.is_cut)
 
 
-def _build_excerpt(command: str, output: BoundedOutput, cwd: Path) -> tuple[OutputExcerpt, Command]:
+def _build_excerpt(
+    command: str, output: BoundedOutput, *, cwd: Path
+) -> tuple[OutputExcerpt, Command]:
     """Return the output as the model reads it, and as the user sees it."""
     lines = output.finish()
     shown = lines.build_excerpt(limit_bytes=SHOWN_BYTES, head_bytes=SHOWN_HEAD_BYTES)

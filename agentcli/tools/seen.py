@@ -201,7 +201,7 @@ def cut_lines(lines: LineRanges, last_line: int) -> LineRanges:
     return tuple((first, min(last, last_line)) for first, last in lines if first <= last_line)
 
 
-def carry_over(text: str, splices: Sequence[Splice], lines: LineRanges) -> LineRanges:
+def carry_over(text: str, splices: Sequence[Splice], *, lines: LineRanges) -> LineRanges:
     """Return the lines known after a change, if `lines` of the text were known before.
 
     A line is known if each of its characters was known or is new."""

@@ -79,7 +79,7 @@ class WriteFile:
             raise ToolError(f"Not written: {located.given} names a directory, not a file.")
         if self._workspace.stat(located) is None:
             content = self._hidden.restore(args.content, current="", path=located.given)
-            return _rewrite(located, None, content)
+            return _rewrite(located, None, text=content)
         before = load_text(self._workspace, located)
         self._require_read(located, before)
         content = self._hidden.restore(args.content, current=before.text, path=located.given)
@@ -88,7 +88,7 @@ class WriteFile:
                 f"Not written: {line!r} leaves out lines of {located.given}, and they would be "
                 "lost. Give all lines, or change a part with edit_file."
             )
-        return _rewrite(located, before, _restore_endings(content, before))
+        return _rewrite(located, before, text=_restore_endings(content, before))
 
     def _require_read(self, located: WorkspacePath, before: TextFile) -> None:
         digest = compute_sha256(before.data)
@@ -113,10 +113,10 @@ class WriteFile:
                     "Read it again, or use edit_file."
                 )
             case "current":
-                raise ToolError(_explain_unseen(located, before, gaps))
+                raise ToolError(_explain_unseen(located, before, gaps=gaps))
 
 
-def _explain_unseen(located: WorkspacePath, before: TextFile, gaps: LineRanges) -> str:
+def _explain_unseen(located: WorkspacePath, before: TextFile, *, gaps: LineRanges) -> str:
     """Return why a partly shown file is not replaced, and what to do instead."""
     first, last = gaps[0]
     count = sum(end - start + 1 for start, end in gaps)
@@ -135,7 +135,7 @@ def _explain_unseen(located: WorkspacePath, before: TextFile, gaps: LineRanges) 
     )
 
 
-def _rewrite(located: WorkspacePath, before: TextFile | None, text: str) -> FileRewrite:
+def _rewrite(located: WorkspacePath, before: TextFile | None, *, text: str) -> FileRewrite:
     encoding = UTF8 if before is None else before.encoding
     data = None if before is None else before.data
     after = before.encode(text, path=located) if before else encode_text(text, path=located)

@@ -134,7 +134,7 @@ def build_bar(share: float, kind: str = "") -> str:
 
 
 def build_html_table(
-    caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[int] = ()
+    caption: str, head: Sequence[str], *, rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
 ) -> str:
     """Build a table of cells that are already HTML. `numbers` are columns of numbers."""
     marks = {column: ' class="number"' for column in numbers}

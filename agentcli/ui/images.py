@@ -96,7 +96,7 @@ def _attach_picture(load: Callable[[], Picture], name: str) -> Attachments:
     return Attachments(parts=(label, picture.image), notes=(f"attached {label}",))
 
 
-def attach_pdf(path: Path, name: str, pages: tuple[int, int] | None) -> Attachments:
+def attach_pdf(path: Path, name: str, *, pages: tuple[int, int] | None) -> Attachments:
     """Read pages of a PDF, or all that a provider takes of it. This takes a moment."""
     shown = show_controls(name)
     first, last = pages or (1, PDF_PAGES_MAX)
@@ -165,7 +165,7 @@ def attach_mentioned_images(text: str, workspace: Path) -> Attachments:
         plain, pages = split_range(name)
         path = workspace / plain
         if plain.lower().endswith(PDF_ENDING) and path.is_file() and not leads_out(path, workspace):
-            attached += attach_pdf(path, plain, pages)
+            attached += attach_pdf(path, plain, pages=pages)
     return attached
 
 

@@ -22,6 +22,15 @@ NOUNS = re.compile(
     "|verbatim|version|whole|wide|within|word|words|workspace|wrong"
 )
 """Words that began the names of functions once, and say what is returned but not what is done."""
+MOST_BY_POSITION = 2
+CALLED_BY_POSITION = {
+    "write_to_screen": "prompt-toolkit calls it",
+    "_declare_tools": "its memo calls it",
+    "__aexit__": "Python calls it",
+    "__exit__": "Python calls it",
+    "__setattr__": "Python calls it",
+    "__call__": "a callback: its protocol has the names",
+}
 OF_LIBRARIES = frozenset({"preferred_width", "preferred_height"})
 """Methods that a library calls by these names."""
 TWICE = {
@@ -64,3 +73,32 @@ def test_a_class_name_means_one_thing() -> None:
                 homes[node.name].add(str(path))
     twice = {name: sorted(paths) for name, paths in homes.items() if len(paths) > 1}
     assert sorted(twice) == sorted(TWICE), twice
+
+
+def count_by_position(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return how many arguments a caller may pass by position, `self` not among them."""
+    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+def list_handed_on() -> set[str]:
+    """Return the functions that are values somewhere, and so called by whoever gets them."""
+    handed_on = set()
+    for tree in parse_own_modules().values():
+        called = {id(node.func) for node in list_nodes(tree) if isinstance(node, ast.Call)}
+        for node in list_nodes(tree):
+            if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called:
+                handed_on.add(node.id if isinstance(node, ast.Name) else node.attr)
+    return handed_on
+
+
+def test_arguments_beyond_the_second_are_named() -> None:
+    exempt = list_handed_on() | set(CALLED_BY_POSITION) | OF_LIBRARIES
+    others = [
+        f"{path}:{node.lineno} {node.name}"
+        for path, tree in parse_own_modules().items()
+        for node in list_nodes(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if count_by_position(node) > MOST_BY_POSITION and node.name not in exempt
+    ]
+    assert others == []

@@ -13,7 +13,7 @@ ROW = re.compile(r"^\| `(\w+)` \| (.+?) \|", re.MULTILINE)
 
 def known_settings() -> list[str]:
     try:
-        check_values({"nonsense": 1}, "", SettingsError)
+        check_values({"nonsense": 1}, "", error=SettingsError)
     except SettingsError as error:
         return error.hint.removeprefix("settings: ").split(", ")
     raise AssertionError("a setting that does not exist was taken")

@@ -144,7 +144,7 @@ async def follow(root: Path, sessions: Path, done: Sequence[Step], model_name: s
             case ("rewind", int(at), str(scope)) if model.said:
                 turn = model.said[at % len(model.said)]
                 target = find_target(list_targets(session), turn, named=str(turn))
-                rewind(session, target, SCOPES[scope])
+                rewind(session, target, scope=SCOPES[scope])
                 model.rewind(turn, scope)
             case ("redo",) if model.may_redo():
                 redo(session)

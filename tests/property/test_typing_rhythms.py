@@ -93,7 +93,12 @@ class Given(Answers):
         self._state = desk.state
         self._approvals = desk.approvals
         self.keys = AnswerKeys(
-            desk.state, desk.approvals, desk.composer, desk.terminal, answers=self, clock=clock
+            desk.state,
+            desk.approvals,
+            composer=desk.composer,
+            terminal=desk.terminal,
+            answers=self,
+            clock=clock,
         )
 
     def give(self, key: str) -> None:
@@ -135,7 +140,9 @@ class Desk:
         self.state = build_state()
         self.composer = build_composer(clock)
         self.terminal = DrawnAtOnce(self.state)
-        self.approvals = ApprovalPrompt(self.state, self.composer, self.terminal, clock=clock)
+        self.approvals = ApprovalPrompt(
+            self.state, self.composer, terminal=self.terminal, clock=clock
+        )
         self.terminal.approvals = self.approvals
         self.given = Given(self, clock)
         self.app: Application[None] = Application(

@@ -59,11 +59,11 @@ class Ground:
 
     def undo(self) -> UndoResult:
         changes = [StateChange(before=one.before, after=one.after) for one in reversed(self.facts)]
-        return undo_changes(self.store, self.root, changes)
+        return undo_changes(self.store, self.root, changes=changes)
 
     def redo(self, undone: UndoResult) -> UndoResult:
         change = StateChange(before=undone.before, after=undone.after)
-        return undo_changes(self.store, self.root, [change])
+        return undo_changes(self.store, self.root, changes=[change])
 
 
 @contextmanager

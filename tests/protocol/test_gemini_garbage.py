@@ -69,7 +69,7 @@ def test_any_events_give_a_message_that_can_go_back_or_an_error(
 def test_any_body_of_an_error_is_a_sentence(protocol: str, data: st.DataObject) -> None:
     body = data.draw(values(WORDS[protocol]))
     error = DIALECTS[protocol].read_error(
-        data.draw(st.sampled_from([400, 404, 429, 500])), {}, body
+        data.draw(st.sampled_from([400, 404, 429, 500])), {}, body=body
     )
     assert str(error).encode()
     assert "\n" not in str(error)

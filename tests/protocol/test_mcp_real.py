@@ -70,8 +70,12 @@ def test_everything_has_resources_and_prompts(workspace: Path) -> None:
             return (
                 [one.uri for one in await library.list_resources(link)],
                 [f"{one.name} {one.usage}".strip() for one in await library.list_prompts(link)],
-                await library.read_resource(link, "demo://resource/dynamic/text/7", keeping),
-                await library.run_prompt(link, "args-prompt", {"city": "Oslo"}, keeping),
+                await library.read_resource(
+                    link, "demo://resource/dynamic/text/7", keeping=keeping
+                ),
+                await library.run_prompt(
+                    link, "args-prompt", arguments={"city": "Oslo"}, keeping=keeping
+                ),
             )
 
     resources, prompts, text, prompt = asyncio.run(scenario())

@@ -160,21 +160,21 @@ class EditorAgent:
         return NewSessionResponse(session_id=conversation.id, **_build_state(conversation))
 
     async def load_session(
-        self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
+        self, cwd: str, session_id: str, *, mcp_servers: list[Any] | None = None, **_: Any
     ) -> LoadSessionResponse:
-        conversation = await self._reopen_session(cwd, session_id, mcp_servers)
+        conversation = await self._reopen_session(cwd, session_id, mcp_servers=mcp_servers)
         await conversation.send_past()
         return LoadSessionResponse(**_build_state(conversation))
 
     async def resume_session(
-        self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
+        self, cwd: str, session_id: str, *, mcp_servers: list[Any] | None = None, **_: Any
     ) -> ResumeSessionResponse:
         """Resume a session for an editor that still has the conversation."""
-        conversation = await self._reopen_session(cwd, session_id, mcp_servers)
+        conversation = await self._reopen_session(cwd, session_id, mcp_servers=mcp_servers)
         return ResumeSessionResponse(**_build_state(conversation))
 
     async def fork_session(
-        self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
+        self, cwd: str, session_id: str, *, mcp_servers: list[Any] | None = None, **_: Any
     ) -> ForkSessionResponse:
         """Open a new session that begins as another one, with the same files."""
         origin = find_session_by_id(session_id)
@@ -214,12 +214,12 @@ class EditorAgent:
         self._find_conversation(session_id).session.set_mode(parse_mode(mode_id))
 
     async def set_config_option(
-        self, config_id: str, session_id: str, value: str | bool, **_: Any
+        self, config_id: str, session_id: str, *, value: str | bool, **_: Any
     ) -> SetSessionConfigOptionResponse:
         """Choose the model of a session, or how much it thinks."""
         session = self._find_conversation(session_id).session
         try:
-            await set_config_option(session, config_id, value)
+            await set_config_option(session, config_id, value=value)
         except AgentError as error:
             raise build_failure(error) from error
         return SetSessionConfigOptionResponse(config_options=build_config_options(session))
@@ -237,7 +237,7 @@ class EditorAgent:
             await conversation.close()
 
     async def _reopen_session(
-        self, cwd: str, session_id: str, mcp_servers: list[Any] | None
+        self, cwd: str, session_id: str, *, mcp_servers: list[Any] | None
     ) -> Conversation:
         paths = find_session_by_id(session_id)
         if paths is None:

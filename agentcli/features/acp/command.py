@@ -31,6 +31,7 @@ app = typer.Typer(**STYLE)
 def acp(
     model: Model = None,
     mode: SessionMode = None,
+    *,
     allow: Allow = None,
     deny: Deny = None,
     network: Network = None,

@@ -116,7 +116,7 @@ class Conversation:
         self._prompts = PromptCommands(commands=[], problems=[], bad_skills=[])
         self._known_steps: tuple[PlanStep, ...] = ()
         self._is_open = False
-        files = ClientFiles(client, capabilities, lambda: self.id)
+        files = ClientFiles(client, capabilities, get_id=lambda: self.id)
         self.session = open_session(
             settings,
             listeners=[self._listen],
@@ -217,7 +217,7 @@ class Conversation:
             kind = next((one.kind for one in failed), "")
             is_about_key = kind == ProviderErrorKind.CREDENTIALS
             code = AUTH_REQUIRED if is_about_key else INTERNAL_ERROR
-            raise build_error(code, ended.message, ended.hint)
+            raise build_error(code, ended.message, hint=ended.hint)
         if ended.message:
             self._unsent.append(update_agent_message_text(f"\n\n{show_controls(ended.message)}"))
         return STOPS.get(ended.ending, "end_turn")

@@ -52,7 +52,7 @@ class ClientFiles:
     """The files of the editor, as far as it offers them."""
 
     def __init__(
-        self, client: Client, capabilities: ClientCapabilities | None, get_id: Callable[[], str]
+        self, client: Client, capabilities: ClientCapabilities | None, *, get_id: Callable[[], str]
     ) -> None:
         self._client = client
         offered = capabilities.fs if capabilities else None
@@ -115,7 +115,7 @@ class CommandTerminals:
             case CommandStarted(call_id=call_id, log_path=log_path):
                 end = Path(self._directory.name, f"{len(self._ends)}.end")
                 self._ends[call_id], self._finished[call_id] = end, asyncio.Event()
-                task = asyncio.ensure_future(self._show(call_id, Path(log_path), end))
+                task = asyncio.ensure_future(self._show(call_id, Path(log_path), end=end))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             case CallFinished(result=result) if result.call_id in self._ends:
@@ -140,7 +140,7 @@ class CommandTerminals:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._directory.cleanup()
 
-    async def _show(self, call_id: str, log: Path, end: Path) -> None:
+    async def _show(self, call_id: str, log: Path, *, end: Path) -> None:
         finished = self._finished[call_id]
         with suppress(TimeoutError):
             await asyncio.wait_for(finished.wait(), SHOWN_AFTER_S)

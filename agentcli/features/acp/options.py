@@ -75,18 +75,18 @@ def build_config_options(session: Session) -> list[ConfigOption]:
     current = session.model.name
     names = dict.fromkeys((current, *_list_ready_models()))
     return [
-        _build_select("model", "Model", "model", current, names),
+        _build_select("model", "Model", category="model", current=current, values=names),
         _build_select(
             "effort",
             "Effort",
-            "thought_level",
-            session.model.effort or OWN_EFFORT,
-            (OWN_EFFORT, *EFFORTS),
+            category="thought_level",
+            current=session.model.effort or OWN_EFFORT,
+            values=(OWN_EFFORT, *EFFORTS),
         ),
     ]
 
 
-async def set_config_option(session: Session, config_id: str, value: str | bool) -> None:
+async def set_config_option(session: Session, config_id: str, *, value: str | bool) -> None:
     """Choose a model or an effort. Raise RequestError, or AgentError for an unusable model."""
     match config_id, value:
         case "model", str():
@@ -110,7 +110,7 @@ def _list_ready_models() -> list[str]:
 
 
 def _build_select(
-    option_id: str, name: str, category: str, current: str, values: Iterable[str]
+    option_id: str, name: str, *, category: str, current: str, values: Iterable[str]
 ) -> SessionConfigOptionSelect:
     return SessionConfigOptionSelect.model_validate(
         {

@@ -225,10 +225,10 @@ def build_failure(error: AgentError) -> RequestError:
             code = AUTH_REQUIRED
         case _:
             code = INTERNAL_ERROR
-    return build_error(code, str(error), error.hint)
+    return build_error(code, str(error), hint=error.hint)
 
 
-def build_error(code: int, message: str, hint: str) -> RequestError:
+def build_error(code: int, message: str, *, hint: str) -> RequestError:
     """Return an error; one about a key shows its hint, too."""
     shown = f"{message} ({hint})" if code == AUTH_REQUIRED and hint else message
     return RequestError(code, shown, {"details": message, "hint": hint})

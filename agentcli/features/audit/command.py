@@ -17,6 +17,7 @@ def verify(
         Path | None,
         typer.Option(metavar="FILE", help="An exported hash: nothing before it may differ."),
     ] = None,
+    *,
     key: Annotated[
         Path | None,
         typer.Option("--key", metavar="FILE", help="The key that must have signed it."),
@@ -50,6 +51,7 @@ def sign(
         Path,
         typer.Option("--key", metavar="FILE", help="Your private SSH or minisign key."),
     ],
+    *,
     head: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Output file; the signature is written beside it."),

@@ -119,7 +119,7 @@ def verify_log(named: str | None, *, head: Path | None, key: Path | None, as_jso
     if as_json:
         _write_json(found, signed)
     else:
-        for line in _render_audit(found, stored_head, signed):
+        for line in _render_audit(found, stored_head, signed=signed):
             sys.stdout.write(show_controls(line) + "\n")
     is_proven = found.status == "intact" or _ends_at(found, stored_head)
     return Exit.DONE if is_proven else Exit.VERIFY_FAILED
@@ -170,7 +170,7 @@ def _write(path: Path, text: str) -> None:
         ) from error
 
 
-def _render_audit(found: AuditResult, stored_head: LogHead | None, signed: str) -> list[str]:
+def _render_audit(found: AuditResult, stored_head: LogHead | None, *, signed: str) -> list[str]:
     faults = [f"record {fault.line}: {fault.reason}" for fault in found.faults[:SHOWN_FAULTS]]
     more = len(found.faults) - len(faults)
     if faults:

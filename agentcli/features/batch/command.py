@@ -64,6 +64,7 @@ app = typer.Typer(**STYLE)
 def batch(
     tasks: Tasks,
     workers: Workers = 2,
+    *,
     out: Out = None,
     store: Store = None,
     predictions: Predictions = None,

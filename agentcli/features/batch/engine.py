@@ -65,7 +65,7 @@ class BatchEngine(Protocol):
     def close(self) -> None: ...
 
 
-def build_argv(tree: Path, directory: Path, options: Sequence[str]) -> tuple[str, ...]:
+def build_argv(tree: Path, directory: Path, *, options: Sequence[str]) -> tuple[str, ...]:
     return (
         # -P: nothing is imported from the current directory.
         *(sys.executable, "-P", "-m", "agentcli", "run", "-", "-C", str(tree)),
@@ -78,10 +78,10 @@ class LocalEngine:
     async def run(self, job: WorkerJob, on_line: Callable[[bytes], None]) -> int:
         tree = await asyncio.to_thread(job.trees.make, job.name)
         files = (f"--{option}={path}" for option, path in job.files.items())
-        argv = build_argv(tree, job.directory, (*job.options, *files))
+        argv = build_argv(tree, job.directory, options=(*job.options, *files))
         output = job.directory
         with (output / PROGRESS).open("wb") as progress, (output / EVENTS).open("wb") as events:
-            async with _start_worker(argv, job.stdin, progress.fileno()) as worker:
+            async with _start_worker(argv, job.stdin, stderr=progress.fileno()) as worker:
                 assert worker.stdout is not None
                 async for line in worker.stdout:
                     events.write(line)
@@ -94,7 +94,7 @@ class LocalEngine:
 
 @asynccontextmanager
 async def _start_worker(
-    argv: Sequence[str], stdin: bytes, stderr: int
+    argv: Sequence[str], stdin: bytes, *, stderr: int
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     worker = await asyncio.create_subprocess_exec(
         *argv,

@@ -189,7 +189,7 @@ def run_on_node(job: NodeJob) -> NodeResult:
     trees = _open_source(job).with_output(Path(str(ray.get_runtime_context().get_task_id())))
     try:
         with TemporaryDirectory(prefix="agentcli-") as temporary:
-            return _run_in_tree(job, trees.make(job.name), Path(temporary))
+            return _run_in_tree(job, trees.make(job.name), temporary=Path(temporary))
     finally:
         trees.remove(job.name)
 
@@ -221,7 +221,7 @@ def _unpack_source(job: NodeJob, directory: Path) -> Path:
     return root / subdirectory.read_text(encoding="utf-8")
 
 
-def _run_in_tree(job: NodeJob, tree: Path, temporary: Path) -> NodeResult:
+def _run_in_tree(job: NodeJob, tree: Path, *, temporary: Path) -> NodeResult:
     output = temporary / "output"
     output.mkdir()
     options = [*job.options]
@@ -229,15 +229,15 @@ def _run_in_tree(job: NodeJob, tree: Path, temporary: Path) -> NodeResult:
         (temporary / option).write_bytes(content)
         options.append(f"--{option}={temporary / option}")
     own = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    argv = build_argv(tree, output, options)
-    code = _run_worker(argv, job.stdin, output, {**own, **job.environ})
+    argv = build_argv(tree, output, options=options)
+    code = _run_worker(argv, job.stdin, output=output, environ={**own, **job.environ})
     files = [path for path in sorted(output.rglob("*")) if path.is_file()]
     contents = {str(path.relative_to(output)): path.read_bytes() for path in files}
     return NodeResult(exit_code=code, files=contents)
 
 
 def _run_worker(
-    argv: tuple[str, ...], stdin: bytes, output: Path, environ: Mapping[str, str]
+    argv: tuple[str, ...], stdin: bytes, *, output: Path, environ: Mapping[str, str]
 ) -> int:
     """Return the exit code. The worker writes to a pipe, so it ends when nobody reads it."""
     with (output / PROGRESS).open("wb") as progress, (output / EVENTS).open("wb") as events:

@@ -180,7 +180,7 @@ class BatchReport:
             yield from (f"- line {it.number}: {quote_cell(it.message)}" for it in self.file.bad)
 
 
-def write_predictions(path: Path, results: Sequence[dict[str, Any]], out: Path) -> None:
+def write_predictions(path: Path, results: Sequence[dict[str, Any]], *, out: Path) -> None:
     """Write what each task changed, one JSON object per line, as SWE-bench reads it.
 
     The id of a task is that of its instance. Raise SettingsError on failure.
@@ -236,13 +236,13 @@ def run_batch(
         write_err(f"error: invalid task in line {bad.number}: {bad.message}\n")
     runs = build_engine(named, workers=plan.workers)
     try:
-        return asyncio.run(_run_tasks(plan, file, runs, predictions))
+        return asyncio.run(_run_tasks(plan, file, engine=runs, predictions=predictions))
     finally:
         runs.close()
 
 
 async def _run_tasks(
-    plan: BatchPlan, file: TaskFile, engine: BatchEngine, predictions: Path | None
+    plan: BatchPlan, file: TaskFile, *, engine: BatchEngine, predictions: Path | None
 ) -> int:
     progress = BatchProgress(len(file.tasks))
     batch = Batch(plan, file.tasks, listener=progress, engine=engine)
@@ -260,7 +260,7 @@ async def _run_tasks(
         report = BatchReport(file=file, results=results)
         report.write(plan.out)
         if predictions:
-            write_predictions(predictions, results, plan.out)
+            write_predictions(predictions, results, out=plan.out)
         batch.close()
         batch.put_reports()
     write_out(f"{report.summary}: {plan.out / 'report.md'}\n")

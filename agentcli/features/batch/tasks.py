@@ -150,7 +150,7 @@ def _check_value(key: str, value: str) -> None:
     """Raise ValueError if `agentcli run` would refuse the value of this option."""
     if key != "on_deny":
         try:
-            check_values({key: value}, "", SettingsError)
+            check_values({key: value}, "", error=SettingsError)
         except SettingsError as error:
             raise ValueError(str(error)) from None
     elif value not in (choices := get_args(OnDeny)):

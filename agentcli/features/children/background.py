@@ -173,7 +173,7 @@ class BackgroundAgents:
 
     # What the session's own agent does with them
 
-    async def start(self, task: str, role: Role, context: ToolContext) -> Output:
+    async def start(self, task: str, role: Role, *, context: ToolContext) -> Output:
         """Start an agent and return at once. Raise ToolError if a limit does not permit it."""
         # In whole lines, a question would take the line that the user is typing.
         offers_patch = self._parts.gate.can_ask and not self._parts.settings.accessible
@@ -182,7 +182,7 @@ class BackgroundAgents:
         text = f"Started {agent.name} beside you. You get a note when it ends. {ends}".strip()
         return Output.of(text, details=Raw(text=f"{agent.name} started: /agents"))
 
-    async def run(self, task: str, role: Role, context: ToolContext) -> Output:
+    async def run(self, task: str, role: Role, *, context: ToolContext) -> Output:
         """Run an agent to its end, and decide on its patch."""
         agent = await self._start(task, role, context, offers_patch=False)
         assert agent.running is not None
@@ -261,7 +261,7 @@ class BackgroundAgents:
                 None,
                 (
                     f"{pluralize(len(active), 'agent')}{cost}" if active else "",
-                    f"{pluralize(waiting, 'patch', 'patches')} waiting" if waiting else "",
+                    f"{pluralize(waiting, 'patch', many='patches')} waiting" if waiting else "",
                 ),
             )
         )
@@ -293,7 +293,7 @@ class BackgroundAgents:
         self.agents[number] = agent  # from here on it counts
         try:
             tree = await self._make_tree(number) if role.is_isolated else None
-            child, model = self._open(agent, role, context, tree=tree, share=share)
+            child, model = self._open(agent, role, context=context, tree=tree, share=share)
         except BaseException as error:
             self._parts.model.close_share(share)
             del self.agents[number]
@@ -313,7 +313,9 @@ class BackgroundAgents:
         )
         agent.state, agent.worktree = "running", tree.name if tree else ""
         agent.running = asyncio.ensure_future(
-            self._work(agent, role, child, model=model, share=share, offers_patch=offers_patch)
+            self._work(
+                agent, role, child=child, model=model, share=share, offers_patch=offers_patch
+            )
         )
         return agent
 
@@ -329,8 +331,8 @@ class BackgroundAgents:
         self,
         agent: BackgroundAgent,
         role: Role,
-        context: ToolContext,
         *,
+        context: ToolContext,
         tree: Worktree | None,
         share: "Share | None",
     ) -> tuple[Child, ModelInUse]:
@@ -355,8 +357,8 @@ class BackgroundAgents:
         self,
         agent: BackgroundAgent,
         role: Role,
-        child: Child,
         *,
+        child: Child,
         model: ModelInUse,
         share: "Share | None",
         offers_patch: bool,
@@ -368,7 +370,9 @@ class BackgroundAgents:
         except asyncio.CancelledError:
             ended = INTERRUPTED  # by `stop`: it is this task's own end
         finally:
-            await run_to_completion(self._end(agent, role, child, ended, model=model, share=share))
+            await run_to_completion(
+                self._end(agent, role, child=child, ended=ended, model=model, share=share)
+            )
         if agent.state == "waiting" and offers_patch and not self._is_closing:
             agent.asking = asyncio.ensure_future(self._offer(agent))
 
@@ -381,14 +385,14 @@ class BackgroundAgents:
         self,
         agent: BackgroundAgent,
         role: Role,
+        *,
         child: Child,
         ended: TurnEnded,
-        *,
         model: ModelInUse,
         share: "Share | None",
     ) -> None:
         assert agent.progress is not None
-        output = agent.progress.build_output(role, ended, child)
+        output = agent.progress.build_output(role, ended, child=child)
         await child.close()
         await model.provider.close()
         self._parts.model.close_share(share)
@@ -431,14 +435,16 @@ class BackgroundAgents:
             verdict = await self._merger.judge(patch, child)
             if not is_between_calls:
                 await self._idle.wait()
-            await run_to_completion(self._carry_out(agent, patch, verdict))
+            await run_to_completion(self._carry_out(agent, patch, verdict=verdict))
 
-    async def _carry_out(self, agent: BackgroundAgent, patch: AgentPatch, verdict: Verdict) -> None:
+    async def _carry_out(
+        self, agent: BackgroundAgent, patch: AgentPatch, *, verdict: Verdict
+    ) -> None:
         """Merge the patch, or not, and record it."""
         outcome = NOTHING_MERGED
         if verdict.decision in ("allow", "modify"):
             try:
-                outcome = await self._merger.merge(agent.number, patch, verdict)
+                outcome = await self._merger.merge(agent.number, patch, verdict=verdict)
             except SettingsError as error:
                 verdict = replace(verdict, decision="deny", reason=str(error))
         agent.decided = PatchDecided(
@@ -458,7 +464,7 @@ class BackgroundAgents:
         if not agent.worktree:
             return None
         state = agent.ended.state if agent.ended else ""
-        return await self._merger.find(agent.number, agent.worktree, state)
+        return await self._merger.find(agent.number, agent.worktree, state=state)
 
     # What the model gets to know
 

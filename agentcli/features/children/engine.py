@@ -92,10 +92,10 @@ class ChildAgents(SessionFeature):
     ) -> Output:
         role = children.find_role(name)
         if role.is_background:
-            return await self.agents.start(task, self._isolate(role), context)
+            return await self.agents.start(task, self._isolate(role), context=context)
         if role.is_isolated:
-            return await self.agents.run(task, role, context)
-        return await children.run(task, name, context)
+            return await self.agents.run(task, role, context=context)
+        return await children.run(task, name, context=context)
 
     def _find_effect(self, children: "ChildRunner", name: str) -> Effect:
         """Return the effect of a role. A child that only reads may run in parallel with others.
@@ -147,7 +147,7 @@ class ChildAgents(SessionFeature):
                 yield replace(spec, deferred=False), partial(toolset.resolve, spec.name)
 
     def _build_toolset(
-        self, parts: SessionParts, role: "Role", facts: Callable[[], Sequence[Fact]]
+        self, parts: SessionParts, role: "Role", *, facts: Callable[[], Sequence[Fact]]
     ) -> Toolset:
         """Return the tools of a role. Raise ToolError if none of those it names exists."""
         own = parts.builtin_tools.iter_offers(facts, declare=lambda names: toolset.declare(names))
@@ -196,9 +196,11 @@ class ChildAgents(SessionFeature):
             mask=EventMasking(own_parts.gate.redactor),
         )
         parts = (
-            own_parts if workspace is None else build_parts_beside(own_parts, workspace, journal)
+            own_parts
+            if workspace is None
+            else build_parts_beside(own_parts, workspace, journal=journal)
         )
-        toolset = self._build_toolset(parts, role, lambda: journal.facts)
+        toolset = self._build_toolset(parts, role, facts=lambda: journal.facts)
         instructions = ProjectInstructions(parts.configuration)
         journal.subscribe(instructions)
         child = Delegation(child_id=journal.session, role=role.name, task=task)
@@ -225,7 +227,13 @@ class ChildAgents(SessionFeature):
             find_unfinished=parts.hooks.build_child_check(child) if parts.hooks else None,
             wraps_up=True,
         )
-        self._record_start(parts, journal, toolset, instructions, model or parts.model.current)
+        self._record_start(
+            parts,
+            journal,
+            toolset=toolset,
+            instructions=instructions,
+            model=model or parts.model.current,
+        )
         return Child(
             journal=journal,
             loop=loop,
@@ -264,6 +272,7 @@ class ChildAgents(SessionFeature):
         self,
         parts: SessionParts,
         journal: Journal,
+        *,
         toolset: Toolset,
         instructions: ProjectInstructions,
         model: ModelInUse,

@@ -132,7 +132,7 @@ class PatchMerger:
         self._parts = parts
         self._trees = Lazy(partial(open_trees, parts))
 
-    async def find(self, number: int, worktree: str, state: str) -> AgentPatch | None:
+    async def find(self, number: int, worktree: str, *, state: str) -> AgentPatch | None:
         """Return the patch of an agent, and store it as a file beside the log.
 
         `state` is that of its files, if it is known. A worktree without changes is removed."""
@@ -147,7 +147,7 @@ class PatchMerger:
         )
         return await self._parts.gate.judge(prepared, preview=tool.preview_patch, child=child)
 
-    async def merge(self, number: int, patch: AgentPatch, verdict: Verdict) -> PatchOutcome:
+    async def merge(self, number: int, patch: AgentPatch, *, verdict: Verdict) -> PatchOutcome:
         """Merge a patch as it was approved. Raise SettingsError if an edited one is no patch."""
         loop = asyncio.get_running_loop()
 
@@ -161,7 +161,7 @@ class PatchMerger:
             base, after = tree.base, patch.state
             if verdict.decision == "modify":
                 edited = PatchTool(patch).parse(verdict.input).patch
-                base, after = trees.edit_state(tree, edited, trees.list_paths(tree, after))
+                base, after = trees.edit_state(tree, edited, paths=trees.list_paths(tree, after))
             report = trees.merge(
                 tree,
                 record=record,
@@ -172,7 +172,7 @@ class PatchMerger:
             )
             if report.conflicts:
                 where = self._parts.paths.directory / "conflicts" / f"agent-{number}"
-                trees.save_conflicts(tree, report, where)
+                trees.save_conflicts(tree, report, directory=where)
             conflicts = tuple(one.path for one in report.conflicts)
             return PatchOutcome(merged=tuple(report.merged), conflicts=conflicts)
 

@@ -42,9 +42,9 @@ async def run_agents(host: CommandHost, rest: str) -> None:
     if not rest:
         await _show_all(host, agents)
     elif verb == "stop":
-        await _stop(host, agents, named.strip())
+        await _stop(host, agents, named=named.strip())
     elif (number := parse_whole_number(rest)) is not None:
-        await _look_at(host, agents, agents.find(number))
+        await _look_at(host, agents, agent=agents.find(number))
     else:
         raise WrongArguments
 
@@ -86,9 +86,9 @@ async def _watch(host: CommandHost, agents: BackgroundAgents) -> None:
     agent = shown[chosen]
     deed = await host.choose(f"{agent.name} is at work", DEEDS) if agent.is_active else SHOW
     if deed == SHOW:
-        await _look_at(host, agents, agent)
+        await _look_at(host, agents, agent=agent)
     elif deed == STOP:
-        await _stop(host, agents, str(agent.number))
+        await _stop(host, agents, named=str(agent.number))
 
 
 def _format_heads(agents: Sequence[BackgroundAgent]) -> list[str]:
@@ -120,7 +120,7 @@ def _format_what(agent: BackgroundAgent) -> str:
     return size + (text if len(text) <= WHAT_CHARS else f"{text[: WHAT_CHARS - 1]}…")
 
 
-async def _stop(host: CommandHost, agents: BackgroundAgents, named: str) -> None:
+async def _stop(host: CommandHost, agents: BackgroundAgents, *, named: str) -> None:
     if named == "all":
         chosen = [one for one in agents.agents.values() if one.is_active]
     else:
@@ -135,7 +135,7 @@ async def _stop(host: CommandHost, agents: BackgroundAgents, named: str) -> None
     host.say(escape(f"Stopped {names}." if stopped else "Nothing to stop."), "dim")
 
 
-async def _look_at(host: CommandHost, agents: BackgroundAgents, agent: BackgroundAgent) -> None:
+async def _look_at(host: CommandHost, agents: BackgroundAgents, *, agent: BackgroundAgent) -> None:
     lines = [*_format_heads([agent]), f"task: {agent.task}"]
     if agent.ended is not None:
         lines += [agent.ended.message or agent.ended.answer]

@@ -170,7 +170,7 @@ async def run_commit(host: CommandHost, rest: str) -> None:
         ]
         match await host.choose(f"Commit {pluralize(len(plan.paths), 'file')}", rows):
             case 0:
-                await _commit(host, plan, message)
+                await _commit(host, plan, message=message)
                 return
             case 1:
                 message = await host.ask("Message:") or message
@@ -188,7 +188,7 @@ async def _draft_message(host: CommandHost, plan: CommitPlan) -> str:
         return draft_from_record(host.session.facts, plan)
 
 
-async def _commit(host: CommandHost, plan: CommitPlan, message: str) -> None:
+async def _commit(host: CommandHost, plan: CommitPlan, *, message: str) -> None:
     session, command = host.session, plan.build_command(message)
     running = session.builtin_tools.run_command(command, timeout_s=COMMIT_S)
     ran = await host.wait_for("Committing", running)

@@ -87,16 +87,16 @@ def list_commands() -> Iterator[CommandWords]:
     yield CommandWords("", "", (*COMMANDS, "--help", "--version", *_list_main_options()))
     for name, entry in COMMANDS.items():
         command = typer.main.get_command(getattr(import_module(entry.module), entry.app))
-        yield from _walk(name, command, entry.summary)
+        yield from _walk(name, command, summary=entry.summary)
 
 
-def _walk(path: str, command: Any, summary: str) -> Iterator[CommandWords]:
+def _walk(path: str, command: Any, *, summary: str) -> Iterator[CommandWords]:
     below = getattr(command, "commands", {})
     options = (name for one in command.params for name in (*one.opts, *one.secondary_opts))
     shown = (name for name in options if name.startswith("--"))
     yield CommandWords(path, summary, (*below, *shown, "--help"))
     for name, one in below.items():
-        yield from _walk(f"{path} {name}", one, one.get_short_help_str(limit=70))
+        yield from _walk(f"{path} {name}", one, summary=one.get_short_help_str(limit=70))
 
 
 def _list_main_options() -> tuple[str, ...]:

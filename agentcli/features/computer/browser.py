@@ -129,7 +129,7 @@ class SandboxedBrowser:
         before = set(self._refused)
         self._in_call.set()
         try:
-            answer = await self._order(self._running, {"actions": list(actions)}, ANSWER_S)
+            answer = await self._order(self._running, {"actions": list(actions)}, within_s=ANSWER_S)
         finally:
             self._in_call.clear()
         state = _read_state(answer)
@@ -174,7 +174,7 @@ class SandboxedBrowser:
             leases.end(token)
             raise
         size: dict[str, Json] = {"width": SCREEN_WIDTH, "height": SCREEN_HEIGHT}
-        answer = await self._order(running, {"program": find_program(), **size}, ANSWER_S)
+        answer = await self._order(running, {"program": find_program(), **size}, within_s=ANSWER_S)
         if fault := answer.get("error"):
             await self._stop(running)
             raise ToolError(f"The browser did not start: {fault}")
@@ -242,7 +242,7 @@ class SandboxedBrowser:
         return RunningBrowser(child=child, tag=tag, token=token, reader=reader, writer=writer)
 
     async def _order(
-        self, running: RunningBrowser, order: Mapping[str, Json], within_s: float
+        self, running: RunningBrowser, order: Mapping[str, Json], *, within_s: float
     ) -> Mapping[str, Json]:
         """Return the answer to an order. Without one, end the browser and raise ToolError."""
         try:

@@ -20,9 +20,7 @@ context_app = typer.Typer(**STYLE)
 
 @context_app.command()
 def context(
-    session: SessionOrLatest = None,
-    workspace: Workspace = Path(),
-    as_json: AsJson = False,
+    session: SessionOrLatest = None, workspace: Workspace = Path(), *, as_json: AsJson = False
 ) -> None:
     """Show the context usage of a session, in tokens by source."""
     from agentcli.features.context.render import show_context
@@ -40,6 +38,7 @@ prompt_app = typer.Typer(**STYLE)
 def prompt(
     prompt: Annotated[str, typer.Argument(help="The prompt to include.", show_default=False)] = "",
     workspace: Workspace = Path(),
+    *,
     model: Model = None,
     mode: SessionMode = None,
     trust_project: TrustProject = False,

@@ -137,7 +137,7 @@ def build_first_request(settings: Settings) -> FirstRequest:
 
 
 def encode_first_request(
-    settings: Settings, prompt: str, attachments: Sequence[Text | Image | Document]
+    settings: Settings, prompt: str, *, attachments: Sequence[Text | Image | Document]
 ) -> dict[str, Json]:
     """Return the request in the model's own protocol. Raise AgentError if there is no model."""
     if (settings.model or "").startswith(f"{SCRIPT}/"):
@@ -160,7 +160,7 @@ def build_toolset(configuration: Configuration, *, past: Sequence[Fact] = ()) ->
     `past` is the facts of a session to resume: tools found in it are declared again."""
     settings = configuration.settings
     model = _find_known_model(settings)
-    specs = _iter_own_specs(configuration, model, past)
+    specs = _iter_own_specs(configuration, model, past=past)
     toolset = Toolset((spec, fail_if_called) for spec in specs)
     sizes = (settings.window, model.window_tokens if model else None)
     window = min((size for size in sizes if size), default=None)
@@ -171,7 +171,7 @@ def build_toolset(configuration: Configuration, *, past: Sequence[Fact] = ()) ->
 
 
 def _iter_own_specs(
-    configuration: Configuration, model: "Model | None", past: Sequence[Fact]
+    configuration: Configuration, model: "Model | None", *, past: Sequence[Fact]
 ) -> Iterable[ToolSpec]:
     yield from map(load_spec, BUILT_IN)
     if model is not None and model.patch_tool:

@@ -77,12 +77,16 @@ def show_prompt(settings: Settings, prompt: str, *, as_json: bool) -> None:
     attached = [*map(_shorten_image, read_mentioned_images(prompt, settings.workspace))]
     if as_json:
         shown = json.dumps(
-            encode_first_request(settings, prompt, attached), ensure_ascii=False, indent=2
+            encode_first_request(settings, prompt, attachments=attached),
+            ensure_ascii=False,
+            indent=2,
         )
         sys.stdout.write(f"{shown}\n")
         return
     total = 0
-    for title, text, tokens in _list_parts(build_first_request(settings), prompt, attached):
+    for title, text, tokens in _list_parts(
+        build_first_request(settings), prompt, attachments=attached
+    ):
         total += tokens
         sys.stdout.write(f"# {title} ({pluralize(tokens, 'token')})\n\n{show_controls(text)}\n\n")
     sys.stdout.write(f"# total: about {total} tokens\n")
@@ -97,7 +101,7 @@ def _shorten_image(part: Attachment) -> Text | Image | Document:
 
 
 def _list_parts(
-    parts: FirstRequest, prompt: str, attachments: Sequence[Text | Image | Document]
+    parts: FirstRequest, prompt: str, *, attachments: Sequence[Text | Image | Document]
 ) -> Iterator[tuple[str, str, int]]:
     yield "system prompt", parts.system, estimate(parts.system)
     for spec in parts.toolset.declared:

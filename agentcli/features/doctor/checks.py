@@ -91,10 +91,14 @@ def check_machine(
     yield from _check_configuration(settings)
     bash, git = (find_program(name, beside=settings.workspace) for name in ("bash", "git"))
     yield _check_program(
-        "bash", bash, "the bash tool cannot run", "apt-get install bash", needed=True
+        "bash", bash, without="the bash tool cannot run", fix="apt-get install bash", needed=True
     )
     yield _check_program(
-        "git", git, "agentcli cannot see git changes", "apt-get install git", needed=False
+        "git",
+        git,
+        without="agentcli cannot see git changes",
+        fix="apt-get install git",
+        needed=False,
     )
     yield _check_sandbox(settings)
     yield _check_caches(settings)
@@ -203,7 +207,7 @@ def _check_project(settings: Settings) -> HealthCheck:
 
 
 def _check_program(
-    name: str, path: str | None, without: str, fix: str, *, needed: bool
+    name: str, path: str | None, *, without: str, fix: str, needed: bool
 ) -> HealthCheck:
     if path:
         return HealthCheck(subject=name, words=path)

@@ -14,6 +14,7 @@ app = typer.Typer(**STYLE)
 def doctor(
     workspace: Workspace = Path(),
     model: Model = None,
+    *,
     sandbox: SandboxKind = None,
     project: Annotated[
         bool,

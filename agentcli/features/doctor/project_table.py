@@ -173,7 +173,7 @@ def _list_rule_files(
             note = when.get(rule.applies, "the model reads it when it fits")
             if (levels[-1] / rule.path).stat().st_size > LIMIT_BYTES:
                 note += f"; only its first {LIMIT_BYTES} bytes"
-            why_not = _explain_unused(rule, levels[-1], said)
+            why_not = _explain_unused(rule, levels[-1], said=said)
             state: State = "left out" if why_not else "used"
             yield SourceRow("rule", Path(rule.path).name, rule.path, state, why_not or note)
 
@@ -186,7 +186,7 @@ def _list_links_out(root: Path, folder: Path) -> Iterator[SourceRow]:
             yield SourceRow("rule", name.name, str(name), "left out", why)
 
 
-def _explain_unused(rule: RuleFile, root: Path, said: Sequence[str]) -> str:
+def _explain_unused(rule: RuleFile, root: Path, *, said: Sequence[str]) -> str:
     """Return why a rule is not sent; empty if it is, or will be."""
     if rule.applies == "by mention":
         return "it holds only where a user mentions it"
@@ -208,7 +208,7 @@ def _list_skills(settings: Settings, plugins: Sequence[PluginFiles]) -> Iterator
     def read_one(folder: SourceFolder, path: Path) -> NamedFile:
         return read_skill(path)
 
-    yield from _list_named("skill", files, read_one, settings.workspace)
+    yield from _list_named("skill", files, read_one=read_one, workspace=settings.workspace)
 
 
 def _list_roles(settings: Settings, plugins: Sequence[PluginFiles]) -> Iterator[SourceRow]:
@@ -220,12 +220,13 @@ def _list_roles(settings: Settings, plugins: Sequence[PluginFiles]) -> Iterator[
     def read_one(folder: SourceFolder, path: Path) -> NamedFile:
         return read_role(path, tools=BUILT_IN, inherits=inherits_tools(folder))
 
-    yield from _list_named("agent", files, read_one, settings.workspace)
+    yield from _list_named("agent", files, read_one=read_one, workspace=settings.workspace)
 
 
 def _list_named(
     kind: str,
     files: Iterable[tuple[SourceFolder, Path]],
+    *,
     read_one: Callable[[SourceFolder, Path], NamedFile],
     workspace: Path,
 ) -> Iterator[SourceRow]:
@@ -331,7 +332,7 @@ def _list_project(project: Project, workspace: Path) -> Iterator[SourceRow]:
         folders.setdefault(file.removesuffix(f"/{name}"), {})[name] = text
     yield from _list_commands(folders, is_used=project.is_trusted)
     for claude in project.read_claude_settings(workspace):
-        yield from _list_claude_settings(claude, _show_path(claude.path, workspace), state)
+        yield from _list_claude_settings(claude, _show_path(claude.path, workspace), state=state)
     yield from _list_servers(project, state)
     for name, why in foreign.left_out:
         yield SourceRow("file", Path(name).name, name, "left out", why)
@@ -374,7 +375,9 @@ def _list_nested(workspace: Path) -> Iterator[SourceRow]:
                 yield SourceRow("file", Path(name).name, f"{shown}/{name}", "left out", why)
 
 
-def _list_claude_settings(claude: ClaudeSettings, where: str, state: State) -> Iterator[SourceRow]:
+def _list_claude_settings(
+    claude: ClaudeSettings, where: str, *, state: State
+) -> Iterator[SourceRow]:
     for rule in claude.rules:
         yield SourceRow("permission", str(rule), where, "used")
     for rule in claude.allows:

@@ -62,6 +62,7 @@ app = typer.Typer(**STYLE)
 def eval(
     suite: SuiteName,
     task: Only = None,
+    *,
     repeat: Repeats = 1,
     workers: Workers = 2,
     out: Out = None,

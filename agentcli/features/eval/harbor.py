@@ -64,7 +64,7 @@ class HarborAgent(BaseInstalledAgent):
 
     @with_prompt_template
     async def run(
-        self, instruction: str, environment: BaseEnvironment, context: AgentContext
+        self, instruction: str, environment: BaseEnvironment, *, context: AgentContext
     ) -> None:
         """Run the task. The container is the sandbox."""
         logs = self.environment_logs_dir

@@ -52,7 +52,7 @@ def _render_parts(report: EvalReport) -> Iterator[str]:
     for caption, named in (("Skipped", report.suite.skipped), ("Invalid", report.suite.invalid)):
         if named:
             rows = [(quote(name), quote(why)) for name, why in named.items()]
-            yield build_html_table(caption, ("task", "why"), rows)
+            yield build_html_table(caption, ("task", "why"), rows=rows)
 
 
 def _list_languages(report: EvalReport) -> Iterator[ChartBar]:
@@ -79,13 +79,13 @@ def _render_comparison(made: RunComparison, baseline: str) -> Iterator[str]:
         *((quote(name), quote(why)) for name, why in made.left_out.items()),
     ]
     if rows:
-        yield build_html_table("Tasks that differ", ("task", "how"), rows)
+        yield build_html_table("Tasks that differ", ("task", "how"), rows=rows)
 
 
 def _render_tasks(report: EvalReport) -> str:
     head = ("task", "language", "attempts", "turns", "tokens", "cost", "time", "why not")
     rows = [_build_row(score) for score in report.scores]
-    return build_html_table("Tasks", head, rows, numbers=(3, 4, 5, 6))
+    return build_html_table("Tasks", head, rows=rows, numbers=(3, 4, 5, 6))
 
 
 def _build_row(score: TaskScore) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ app = typer.Typer(**STYLE)
 def fork(
     session: SessionName,
     prompt: Annotated[str, typer.Argument(help="New prompt. Default: the original one.")] = "",
+    *,
     at: Annotated[
         str | None,
         typer.Option(

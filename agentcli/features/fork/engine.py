@@ -115,7 +115,7 @@ LEFT_OUT = {".git", "__pycache__"}
 
 def diff_trees(old: Path, new: Path) -> str:
     return "".join(
-        _diff_file(old / path, new / path, path)
+        _diff_file(old / path, new / path, path=path)
         for path in sorted({*_iter_files(old), *_iter_files(new)})
     )
 
@@ -127,18 +127,18 @@ def _iter_files(root: Path) -> Iterator[str]:
             yield str((Path(folder) / name).relative_to(root))
 
 
-def _diff_file(old: Path, new: Path, path: str) -> str:
+def _diff_file(old: Path, new: Path, *, path: str) -> str:
     before, after = _read_content(old), _read_content(new)
     if before == after:
         return ""
     if before is None or after is None:
         return f"only in the {'second' if before is None else 'first'}: {path}\n" + _diff_text(
-            before or b"", after or b"", path
+            before or b"", after or b"", path=path
         )
-    return _diff_text(before, after, path)
+    return _diff_text(before, after, path=path)
 
 
-def _diff_text(before: bytes, after: bytes, path: str) -> str:
+def _diff_text(before: bytes, after: bytes, *, path: str) -> str:
     old, new = _decode_text(before), _decode_text(after)
     if old is None or new is None:
         return f"Binary files a/{path} and b/{path} differ\n"
@@ -190,7 +190,7 @@ def find_cut(entries: Sequence[Entry], at: str | None) -> ForkPoint:
 
 
 def fork(
-    origin: SessionPaths, entries: Sequence[Entry], cut: ForkPoint, *, sessions: Path | None = None
+    origin: SessionPaths, entries: Sequence[Entry], *, cut: ForkPoint, sessions: Path | None = None
 ) -> SessionPaths:
     """Create a session that begins as the origin did. Raise SettingsError if it cannot be made."""
     return copy_session(origin, entries, cut.seq, sessions=sessions)
@@ -320,32 +320,31 @@ def fork_session(
     cut = find_cut(recorded.entries, changes.at)
     if changes.result is not None and cut.call is None:
         raise UsageError("--result-file needs a call", hint="add --at CALL_ID")
-    paths = fork(origin, recorded.entries, cut, sessions=sessions)
+    paths = fork(origin, recorded.entries, cut=cut, sessions=sessions)
     if changes.result is not None and cut.call is not None:
         last = read_valid_part(paths.log)
-        append_facts(
-            paths, last.last_seq, last.last_hash, *make_user_result(cut.call, changes.result)
-        )
+        facts = make_user_result(cut.call, changes.result)
+        append_facts(paths, facts, seq=last.last_seq, prev=last.last_hash)
     return Fork(paths=paths, cut=cut, origin=origin, entries=recorded.entries)
 
 
 async def continue_fork(
     new_fork: Fork,
     changes: ForkChanges,
-    build_settings: Callable[[Path], Settings],
     *,
+    build_settings: Callable[[Path], Settings],
     listeners: Sequence[Listener] = (),
 ) -> ForkComparison:
     """Run the fork's own continuation to the end of its turn, and compare."""
     tree = locate_fork_tree(new_fork.paths.id)
     tree.mkdir(mode=0o700, parents=True)
-    rebuild_at(new_fork.origin, new_fork.entries, new_fork.cut.seq, into=tree)
+    rebuild_at(new_fork.origin, new_fork.entries, seq=new_fork.cut.seq, into=tree)
     seen: list[Fact] = []
     session = open_session(build_settings(tree), listeners=listeners, resume=new_fork.paths)
     shared = len(session.facts) - 1
     code = Exit.INTERNAL
     try:
-        ended = await _run_continuation(session, new_fork.cut, changes)
+        ended = await _run_continuation(session, new_fork.cut, changes=changes)
         code = EXIT_OF_ENDING[ended.ending]
         seen = list(session.facts[shared:])
     finally:
@@ -359,7 +358,7 @@ async def continue_fork(
     )
 
 
-async def _run_continuation(session: Session, cut: ForkPoint, changes: ForkChanges) -> TurnEnded:
+async def _run_continuation(session: Session, cut: ForkPoint, *, changes: ForkChanges) -> TurnEnded:
     if cut.call is not None:
         return await session.continue_turn()
     if changes.prompt.strip():
@@ -389,5 +388,5 @@ def _build_original_course(new_fork: Fork) -> CourseSummary:
 
 def _diff_trees(new_fork: Fork, tree: Path) -> str:
     with tempfile.TemporaryDirectory(prefix="agentcli-fork-") as scratch:
-        rebuild_at(new_fork.origin, new_fork.entries, new_fork.cut.until, into=Path(scratch))
+        rebuild_at(new_fork.origin, new_fork.entries, seq=new_fork.cut.until, into=Path(scratch))
         return diff_trees(Path(scratch), tree)

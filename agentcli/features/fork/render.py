@@ -50,7 +50,7 @@ def fork_and_compare(named: str, *, at: str | None, prompt: str, options: ForkOp
         continue_fork(
             made,
             changes,
-            lambda tree: options.load_settings(recorded, tree),
+            build_settings=lambda tree: options.load_settings(recorded, tree),
             listeners=[ProgressRenderer(StderrSink(bodies=False))],
         )
     )

@@ -19,6 +19,7 @@ def import_config(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would become of each part.")
     ] = False,
+    *,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Write without asking.")] = False,
 ) -> int:
     """Take over your settings for other agents: rules, hooks and servers.

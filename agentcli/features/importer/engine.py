@@ -77,7 +77,7 @@ def write_plan(plan: ImportPlan) -> list[Path]:
     if plan.rules:
         try:
             for text, decision in plan.rules:
-                store_rule(rules, text, decision)
+                store_rule(rules, text, decision=decision)
         except OSError as error:
             raise build_unwritable_error(rules, error) from error
         changed.append(rules)
@@ -157,35 +157,35 @@ class _Importer:
             else:
                 document = parse_json(data)
         except (OSError, ValueError, RecursionError) as error:
-            self.leave_out(path, "all of it", f"it cannot be read: {error}")
+            self.leave_out(path, "all of it", why=f"it cannot be read: {error}")
             return {}
         if not isinstance(document, dict):
             self.leave_out(path, "all of it", "it is not an object")
             return {}
         return document
 
-    def leave_out(self, path: Path, what: str, why: str) -> None:
+    def leave_out(self, path: Path, what: str, *, why: str) -> None:
         self._plan.items.append(FoundItem(where=shorten_home(path), what=what, why_not=why))
 
     def name_settings(
-        self, path: Path, document: Mapping[str, Any], reasons: dict[str, str]
+        self, path: Path, document: Mapping[str, Any], *, reasons: dict[str, str]
     ) -> None:
         """Name the settings that do not carry over."""
         for key, why in reasons.items():
             if key in document:
-                self.leave_out(path, key, why)
+                self.leave_out(path, key, why=why)
 
     def add_servers(self, path: Path, table: Any) -> None:
         for name, entry in table.items() if isinstance(table, dict) else ():
             what = f"server {name}"
             plain = _translate_server(entry)
             if plain is None:
-                self.leave_out(path, what, "it has neither a command nor an address")
+                self.leave_out(path, what, why="it has neither a command nor an address")
             elif name in self._known.servers or name in self._plan.servers:
-                self.leave_out(path, what, "there is a server of that name already")
+                self.leave_out(path, what, why="there is a server of that name already")
             else:
                 self._plan.servers[name] = plain
-                self._add(path, what, f"mcp.json: {name}")
+                self._add(path, what, becomes=f"mcp.json: {name}")
 
     def add_permissions(self, path: Path, permissions: Mapping[str, Any]) -> None:
         """Add rules in the form of `.claude/settings.json`."""
@@ -196,10 +196,10 @@ class _Importer:
             if key in self._known.rules or key in self._plan.rules:
                 continue
             self._plan.rules.append(key)
-            self._add(path, f"permission {rule}", f"rules.toml: {rule}")
+            self._add(path, f"permission {rule}", becomes=f"rules.toml: {rule}")
         for what in found.left_out:
             name, _, why = what.partition(": ")
-            self.leave_out(path, name, why or "it has no meaning here")
+            self.leave_out(path, name, why=why or "it has no meaning here")
 
     def add_hooks(self, path: Path, events: Any) -> None:
         for event, groups in events.items() if isinstance(events, dict) else ():
@@ -207,9 +207,9 @@ class _Importer:
             for group in groups if isinstance(groups, list) else ():
                 if group not in known:
                     self._plan.hooks.setdefault(event, []).append(group)
-                    self._add(path, f"{event} hook", f"hooks.json: {event}")
+                    self._add(path, f"{event} hook", becomes=f"hooks.json: {event}")
 
-    def _add(self, path: Path, what: str, becomes: str) -> None:
+    def _add(self, path: Path, what: str, *, becomes: str) -> None:
         self._plan.items.append(FoundItem(where=shorten_home(path), what=what, becomes=becomes))
 
 
@@ -260,7 +260,7 @@ def _read_claude(importer: _Importer) -> None:
         importer.add_permissions(path, permissions)
     importer.add_hooks(path, document.get("hooks"))
     reasons = {"model": _MODEL_WHY, "env": "commands get variables by --pass-env NAME"}
-    importer.name_settings(path, document, reasons)
+    importer.name_settings(path, document, reasons=reasons)
     path = locate_home() / ".claude.json"
     importer.add_servers(path, importer.read(path).get("mcpServers"))
 
@@ -276,7 +276,7 @@ def _read_codex(importer: _Importer) -> None:
         "notify": "set notify in settings.toml, or use a Notification hook",
         "profiles": "there are no profiles",
     }
-    importer.name_settings(path, document, reasons)
+    importer.name_settings(path, document, reasons=reasons)
 
 
 def _read_gemini(importer: _Importer) -> None:
@@ -284,7 +284,7 @@ def _read_gemini(importer: _Importer) -> None:
     document = importer.read(path)
     importer.add_servers(path, document.get("mcpServers"))
     reasons = {"model": _MODEL_WHY, "coreTools": "use deny rules", "excludeTools": "use deny rules"}
-    importer.name_settings(path, document, reasons)
+    importer.name_settings(path, document, reasons=reasons)
 
 
 def _read_opencode(importer: _Importer) -> None:
@@ -294,7 +294,9 @@ def _read_opencode(importer: _Importer) -> None:
         importer.add_servers(path, document.get("mcp"))
         if isinstance(permission := document.get("permission"), dict):
             importer.add_permissions(path, _translate_opencode(permission))
-        importer.name_settings(path, document, {"model": _MODEL_WHY, "small_model": _MODEL_WHY})
+        importer.name_settings(
+            path, document, reasons={"model": _MODEL_WHY, "small_model": _MODEL_WHY}
+        )
 
 
 def _translate_opencode(permission: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -29,6 +29,7 @@ def export(
             help="Output format. Default: by the name of FILE, else markdown.",
         ),
     ] = None,
+    *,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", metavar="FILE", help="Output file. Default: stdout."),
@@ -59,6 +60,7 @@ def stats(
         str, typer.Option(metavar="DURATION", help="Period: 12h, 30d, 8w, or all.")
     ] = "30d",
     output: OutputOption = TextOrJson.TEXT,
+    *,
     html: Annotated[
         bool, typer.Option("--html", help="Write a page with charts, and open it in a browser.")
     ] = False,
@@ -89,6 +91,7 @@ def view(
             "-o", "--out", metavar="FILE", help="Output file. Default: in the session's directory."
         ),
     ] = None,
+    *,
     no_open: Annotated[bool, typer.Option("--no-open", help="Only write the page.")] = False,
 ) -> None:
     """Show a session in the browser: timeline, changes, verdicts, cost, search."""
@@ -129,6 +132,7 @@ def triage(
             metavar="NAME", help="Report an error if this tool was not called (repeatable)."
         ),
     ] = None,
+    *,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 7 for warnings, too.")
     ] = False,

@@ -73,7 +73,7 @@ def break_down_cost(facts: Sequence[Fact]) -> CostBreakdown:
             causes = []
         spending = compute_spending(fact)
         if spending != NO_SPENDING:
-            _add_spending(found, fact, spending, causes)
+            _add_spending(found, fact, spending=spending, causes=causes)
         if isinstance(fact, ModelReplied):
             causes = []
         elif isinstance(fact, CallFinished):
@@ -85,7 +85,7 @@ def break_down_cost(facts: Sequence[Fact]) -> CostBreakdown:
 
 
 def _add_spending(
-    found: CostBreakdown, fact: Fact, spending: Spending, causes: Sequence[str]
+    found: CostBreakdown, fact: Fact, *, spending: Spending, causes: Sequence[str]
 ) -> None:
     if not found.turns:  # such as a summary before the first turn of a fork
         found.turns.append(TurnCost(0, ""))

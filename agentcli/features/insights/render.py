@@ -44,7 +44,7 @@ def show_triage(
     code = Exit.VERIFY_FAILED if failed else Exit.DONE
     if as_json:
         sys.stdout.write(
-            json.dumps(_build_triage_json(case.trace, found, code), ensure_ascii=False) + "\n"
+            json.dumps(_build_triage_json(case.trace, found, code=code), ensure_ascii=False) + "\n"
         )
     else:
         for line in (_render_trace_summary(case.trace), *_render_findings(found)):
@@ -84,7 +84,9 @@ def _render_findings(found: Sequence[TriageFinding]) -> Iterator[str]:
             yield f"\n… {number - SHOWN_OF_A_KIND} more of [{check}]: -o json shows all"
 
 
-def _build_triage_json(trace: Trace, found: Sequence[TriageFinding], code: Exit) -> dict[str, Any]:
+def _build_triage_json(
+    trace: Trace, found: Sequence[TriageFinding], *, code: Exit
+) -> dict[str, Any]:
     ended = trace.turns[-1].ended if trace.turns else None
     spending = trace.spending
     return {
@@ -152,11 +154,15 @@ def render_stats(stats: UsageStats, *, blocks: str) -> Iterator[ReportLine]:
         return
     spending, usage = total.spending, total.spending.usage
     turns = f"{total.turns}, {spending.request_summary}"
-    yield _render_totals("sessions", f"{stats.sessions}", "turns", turns)
-    yield _render_totals("tokens in", f"{usage.prompt_tokens:,}", "out", f"{usage.output_tokens:,}")
-    yield _render_totals("cache", f"{total.cache_share:.0%}", "cost", spending.cost_text)
+    yield _render_totals("sessions", f"{stats.sessions}", other="turns", other_value=turns)
+    yield _render_totals(
+        "tokens in", f"{usage.prompt_tokens:,}", other="out", other_value=f"{usage.output_tokens:,}"
+    )
+    yield _render_totals(
+        "cache", f"{total.cache_share:.0%}", other="cost", other_value=spending.cost_text
+    )
     yield [
-        *_render_totals("calls", f"{total.calls:,}", "failed", ""),
+        *_render_totals("calls", f"{total.calls:,}", other="failed", other_value=""),
         ("failed" if total.failures else "", f"{total.failures}"),
         ("dim", ", denied "),
         ("warning" if total.denials else "", f"{total.denials}"),
@@ -171,7 +177,7 @@ def render_stats(stats: UsageStats, *, blocks: str) -> Iterator[ReportLine]:
         yield [("", f"{show_controls(name):<32} "), ("dim", _format_count(count, "request"))]
 
 
-def _render_totals(name: str, value: str, other: str, other_value: str) -> ReportLine:
+def _render_totals(name: str, value: str, *, other: str, other_value: str) -> ReportLine:
     return [
         ("dim", f"{name:<9} "),
         ("strong", f"{value:>10}"),

@@ -169,7 +169,7 @@ class _TraceRenderer:
 
     def _render_reply(self, reply: ModelReplied) -> list[str]:
         message = reply.message
-        retries = f" · {pluralize(reply.retries, 'retry', 'retries')}" if reply.retries else ""
+        retries = f" · {pluralize(reply.retries, 'retry', many='retries')}" if reply.retries else ""
         request = f" · request {message.request_id}" if message.request_id else ""
         head = (
             f"  reply    {format_duration(reply.duration_s)} · "
@@ -196,7 +196,10 @@ class _TraceRenderer:
         if call is None:
             call = ToolCall(id=result.call_id, name=result.name, input=None)
         cut = " · cut" if result.truncated else ""
-        return [f"  result   {format_call(call, result, finished.duration_s)}{cut}", result.text]
+        return [
+            f"  result   {format_call(call, result, duration_s=finished.duration_s)}{cut}",
+            result.text,
+        ]
 
     def _render_turn_end(self, ended: TurnEnded) -> str:
         reason = f": {ended.message}" if ended.message else ""

@@ -43,7 +43,9 @@ async def run_export(host: CommandHost, rest: str) -> None:
     if not rest:
         raise WrongArguments
     try:
-        path = _write_new(host.settings.workspace, rest, host.renderer.transcript.render_plain())
+        path = _write_new(
+            host.settings.workspace, rest, text=host.renderer.transcript.render_plain()
+        )
     except FileExistsError:
         raise UsageError(f"{rest} already exists", hint="/export another-file.md") from None
     except OSError as error:
@@ -51,7 +53,7 @@ async def run_export(host: CommandHost, rest: str) -> None:
     host.say(f"Written to {path}", "dim")
 
 
-def _write_new(workspace: Path, named: str, text: str) -> Path:
+def _write_new(workspace: Path, named: str, *, text: str) -> Path:
     path = workspace / Path(named).expanduser()
     with path.open("x", encoding="utf-8") as file:
         file.write(text)

@@ -183,7 +183,7 @@ class SpanListener:
                 "gen_ai.output.messages", _encode_messages("assistant", self._answer.text)
             )
         if event.ending is not Ending.DONE:
-            _fail(turn, event.ending, event.message if self._content else "")
+            _fail(turn, event.ending, message=event.message if self._content else "")
         turn.end()
 
     def _record_request(self, event: ModelReplied | ModelFailed) -> None:
@@ -200,7 +200,7 @@ class SpanListener:
         if isinstance(event, ModelReplied):
             self._record_reply(span, event)
         else:
-            _fail(span, event.kind, event.message if self._content else "")
+            _fail(span, event.kind, message=event.message if self._content else "")
         span.end(now_ns)
         if self._metrics is not None:
             self._metrics.record(
@@ -240,7 +240,7 @@ class SpanListener:
             span.set_attribute("gen_ai.tool.call.arguments", arguments)
             span.set_attribute("gen_ai.tool.call.result", result.text)
         if result.error is not None:
-            _fail(span, result.error, result.text if self._content else "")
+            _fail(span, result.error, message=result.text if self._content else "")
         span.set_attribute("agentcli.truncated", result.truncated)
         span.end()
         self._free_ns = time.time_ns()
@@ -303,7 +303,7 @@ def _build_outcome(event: ModelReplied | ModelFailed) -> Attributes:
     return {"gen_ai.response.model": model.partition("/")[2] or model}
 
 
-def _fail(span: Span, kind: str, message: str) -> None:
+def _fail(span: Span, kind: str, *, message: str) -> None:
     span.set_attribute("error.type", str(kind))
     span.set_status(Status(StatusCode.ERROR, message or None))
 

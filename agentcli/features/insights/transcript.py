@@ -128,12 +128,12 @@ def _add(made: Transcript, entry: Entry) -> None:
         case TurnStarted(message=message):
             made.turns.append(TranscriptTurn(prompt=message, at=entry.at))
         case _ if made.turns:
-            _add_to_turn(made, made.turns[-1], entry.fact)
+            _add_to_turn(made, made.turns[-1], fact=entry.fact)
         case _:
             pass
 
 
-def _add_to_turn(made: Transcript, turn: TranscriptTurn, fact: Fact) -> None:
+def _add_to_turn(made: Transcript, turn: TranscriptTurn, *, fact: Fact) -> None:
     match fact:
         case ModelReplied():
             _reply(turn, fact)
@@ -144,7 +144,7 @@ def _add_to_turn(made: Transcript, turn: TranscriptTurn, fact: Fact) -> None:
                 turn.items.append(called)
             called.verdict = verdict
         case CallFinished(result=result, duration_s=duration_s):
-            _finish(made, turn, result, duration_s)
+            _finish(made, turn, result=result, duration_s=duration_s)
         case TokensSpent(why=why):
             what = "An attempt was cut off" if why == "broken_off" else "A model evaluated the call"
             turn.items.append(
@@ -169,7 +169,9 @@ def _reply(turn: TranscriptTurn, fact: ModelReplied) -> None:
     turn.items.extend(TranscriptCall(call) for call in message.tool_calls)
 
 
-def _finish(made: Transcript, turn: TranscriptTurn, result: ToolResult, duration_s: float) -> None:
+def _finish(
+    made: Transcript, turn: TranscriptTurn, *, result: ToolResult, duration_s: float
+) -> None:
     called = _find_call(turn, result.call_id)
     if called is not None:
         called.result, called.duration_s = result, duration_s

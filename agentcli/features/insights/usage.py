@@ -55,7 +55,7 @@ class UsageStats:
                     model = str(fact.get("model", "?"))
                 elif at[:19] >= since.isoformat()[:19]:
                     found = True
-                    self._add(at[:10], fact, model)
+                    self._add(at[:10], fact, model=model)
             self.sessions += found
 
     def list_days(self) -> list[tuple[str, DaySums]]:
@@ -66,7 +66,7 @@ class UsageStats:
         every = [str(first + timedelta(days=number)) for number in range((last - first).days + 1)]
         return [(day, self.days.get(day, DaySums())) for day in every]
 
-    def _add(self, day: str, fact: dict[str, Any], model: str) -> None:
+    def _add(self, day: str, fact: dict[str, Any], *, model: str) -> None:
         spent = _read_spending(fact)
         for sums in (self.total, self.days.setdefault(day, DaySums())):
             sums.spending += spent

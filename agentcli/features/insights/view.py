@@ -115,7 +115,9 @@ def show_view(named: str | None, *, out: Path | None, opens: bool) -> None:
             f"{log} holds no session to view", hint=f"see why: agentcli audit verify {log}"
         )
     _show_page(
-        render_view(build_transcript(recorded.entries)), out or log.with_name("view.html"), opens
+        render_view(build_transcript(recorded.entries)),
+        out or log.with_name("view.html"),
+        opens=opens,
     )
     if recorded.fault is not None:
         fault = recorded.fault
@@ -126,11 +128,13 @@ def show_view(named: str | None, *, out: Path | None, opens: bool) -> None:
 
 def show_stats_page(stats: UsageStats, *, period: str) -> None:
     _show_page(
-        render_stats_page(stats, period=period), locate_sessions().with_name("stats.html"), True
+        render_stats_page(stats, period=period),
+        locate_sessions().with_name("stats.html"),
+        opens=True,
     )
 
 
-def _show_page(text: str, path: Path, opens: bool) -> None:
+def _show_page(text: str, path: Path, *, opens: bool) -> None:
     write_private(path, text.encode("utf-8", "replace").decode())  # without half characters
     sys.stdout.write(f"{path}\n")
     if opens and not open_file(path):
@@ -193,7 +197,9 @@ def _render_timeline(made: Transcript) -> str:
     timed = [item for item in items if isinstance(item, TranscriptReply | TranscriptCall)]
     longest_s = max((item.duration_s for item in timed), default=0.0) or 1.0
     rows = "".join(
-        row for n, turn in enumerate(made.turns, start=1) for row in _list_rows(n, turn, longest_s)
+        row
+        for n, turn in enumerate(made.turns, start=1)
+        for row in _list_rows(n, turn, longest_s=longest_s)
     )
     return (
         '<nav aria-label="Timeline">\n<h2 class="part">Timeline</h2>\n'
@@ -202,7 +208,7 @@ def _render_timeline(made: Transcript) -> str:
     )
 
 
-def _list_rows(number: int, turn: TranscriptTurn, longest_s: float) -> Iterator[str]:
+def _list_rows(number: int, turn: TranscriptTurn, *, longest_s: float) -> Iterator[str]:
     words = " ".join(join_prompt_text(turn.prompt).split())[:200]
     at = quote(turn.at[11:19])
     yield (

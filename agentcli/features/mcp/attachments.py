@@ -73,7 +73,9 @@ class ServerLibrary:
         output = await self._request(
             entry,
             RESOURCE,
-            lambda: library.read_resource(link, uri, self._servers.build_content_store()),
+            ask=lambda: library.read_resource(
+                link, uri, keeping=self._servers.build_content_store()
+            ),
         )
         if isinstance(output, str):
             self._emit(Warned(code="mcp.attachment", message=f"{name} is not attached: {output}"))
@@ -93,7 +95,7 @@ class ServerLibrary:
         entry = self._servers.find_entry(found[1])
         assert entry is not None
         link = self._servers.connect(entry)
-        offers = await self._request(entry, PROMPT, lambda: library.list_prompts(link))
+        offers = await self._request(entry, PROMPT, ask=lambda: library.list_prompts(link))
         if isinstance(offers, str):
             raise UsageError(offers, hint=f"agentcli mcp test {entry.name}")
         offer = _find_prompt(found[2], offers, server=entry.name)
@@ -101,8 +103,8 @@ class ServerLibrary:
         output = await self._request(
             entry,
             PROMPT,
-            lambda: library.run_prompt(
-                link, offer.name, given, self._servers.build_content_store()
+            ask=lambda: library.run_prompt(
+                link, offer.name, arguments=given, keeping=self._servers.build_content_store()
             ),
         )
         if isinstance(output, str):
@@ -111,7 +113,7 @@ class ServerLibrary:
         return self._label_output(entry, output, name=name, label=f"[{name}, run by the user:]")
 
     async def _request(
-        self, entry: "ServerEntry", what: str, ask: Callable[[], Awaitable[T]]
+        self, entry: "ServerEntry", what: str, *, ask: Callable[[], Awaitable[T]]
     ) -> T | str:
         """Return what the server answers, or the reason why it does not or may not answer."""
         from agentcli.features.mcp.faults import ServerFault
@@ -149,13 +151,13 @@ def parse_arguments(offer: "PromptOffer", text: str, *, server: str) -> dict[str
             plain.append(word)
     free = [name for name in offer.arguments if name not in given]
     if plain and not free:
-        raise _build_prompt_error(offer, server, "it takes no more arguments")
+        raise _build_prompt_error(offer, server, why="it takes no more arguments")
     if len(plain) > len(free) > 0:
         plain[len(free) - 1 :] = [" ".join(plain[len(free) - 1 :])]
     given.update(zip(free, plain, strict=False))
     missing = [name for name in offer.arguments if name in offer.required - given.keys()]
     if missing:
-        raise _build_prompt_error(offer, server, f"it needs {', '.join(missing)}")
+        raise _build_prompt_error(offer, server, why=f"it needs {', '.join(missing)}")
     return given
 
 
@@ -170,7 +172,7 @@ def _find_prompt(name: str, offers: "tuple[PromptOffer, ...]", *, server: str) -
     )
 
 
-def _build_prompt_error(offer: "PromptOffer", server: str, why: str) -> UsageError:
+def _build_prompt_error(offer: "PromptOffer", server: str, *, why: str) -> UsageError:
     return UsageError(
         f"the prompt {show_controls(offer.name)} cannot be run: {show_controls(why)}",
         hint=f"/{server}:{show_controls(offer.name)} {offer.usage}".strip(),
@@ -212,7 +214,7 @@ class ServerMenu:
             return []
         link = self._servers.connect(entry)
         found = await _list_with_timeout(
-            self._resources, server, lambda: library.list_resources(link)
+            self._resources, server, ask=lambda: library.list_resources(link)
         )
         return [(one.uri, one.about) for one in found]
 
@@ -223,12 +225,14 @@ class ServerMenu:
         if (entry := self._servers.find_entry(server)) is None:
             return []
         link = self._servers.connect(entry)
-        found = await _list_with_timeout(self._prompts, server, lambda: library.list_prompts(link))
+        found = await _list_with_timeout(
+            self._prompts, server, ask=lambda: library.list_prompts(link)
+        )
         return [(one.name, f"{one.usage}  {one.about}".strip()) for one in found]
 
 
 async def _list_with_timeout(
-    lists: "PendingLists[Item]", server: str, ask: Callable[[], Awaitable[Sequence[Item]]]
+    lists: "PendingLists[Item]", server: str, *, ask: Callable[[], Awaitable[Sequence[Item]]]
 ) -> Sequence[Item]:
     """Return the list, or nothing if it takes too long.
 

@@ -39,6 +39,7 @@ def add(
             metavar="[-- COMMAND ARGS...]", help="Command that starts the server, after --."
         ),
     ] = None,
+    *,
     url: Annotated[
         str, typer.Option("--url", metavar="URL", help="Address of a remote server.")
     ] = "",
@@ -97,6 +98,7 @@ def test(
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Servers to test. Default: all.")
     ] = None,
     workspace: Workspace = Path(),
+    *,
     mcp_config: McpConfig = None,
 ) -> int:
     """Connect to servers and list their tools."""
@@ -110,6 +112,7 @@ def test(
 def approve(
     name: Name,
     workspace: Workspace = Path(),
+    *,
     mcp_config: McpConfig = None,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Approve without asking.")] = False,
 ) -> int:
@@ -124,6 +127,7 @@ def approve(
 def login(
     name: Name,
     workspace: Workspace = Path(),
+    *,
     mcp_config: McpConfig = None,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Print the address instead of opening a browser.")
@@ -137,7 +141,7 @@ def login(
 
 
 @app.command()
-def logout(name: Name, workspace: Workspace = Path(), mcp_config: McpConfig = None) -> int:
+def logout(name: Name, workspace: Workspace = Path(), *, mcp_config: McpConfig = None) -> int:
     """Log out of a server."""
     _require_library()
     from agentcli.features.mcp import render
@@ -158,6 +162,7 @@ def remove(name: Name) -> int:
 def serve(
     workspace: Workspace = Path(),
     model: Model = None,
+    *,
     mode: Mode = None,
     allow: Allow = None,
     deny: Deny = None,

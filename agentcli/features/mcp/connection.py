@@ -74,20 +74,20 @@ def fit_message(item: Incoming, *, version: str, remark: Remark) -> Incoming:
     page = item.message.result
     if not isinstance(page.get("tools"), list) or not _is_valid(page | {"tools": []}, version):
         return item
-    tools = list(_fit_tools(page, version, remark))
+    tools = list(_fit_tools(page, version, remark=remark))
     message = item.message.model_copy(update={"result": page | {"tools": tools}})
     return SessionMessage(message, item.metadata)
 
 
-def _fit_tools(page: Page, version: str, remark: Remark) -> Iterator[Page]:
+def _fit_tools(page: Page, version: str, *, remark: Remark) -> Iterator[Page]:
     for number, tool in enumerate(page["tools"], 1):
         try:
-            yield _fit_tool(tool, page, version)
+            yield _fit_tool(tool, page, version=version)
         except UnusableTool as error:
             remark(f"{_name_tool(tool, number)} cannot be used: {error}")
 
 
-def _fit_tool(tool: Any, page: Page, version: str) -> Page:
+def _fit_tool(tool: Any, page: Page, *, version: str) -> Page:
     if not isinstance(tool, dict):
         raise UnusableTool("it is not an object")
     match tool:

@@ -57,11 +57,13 @@ class FaultContext:
         kind = SessionGone if is_gone(error) else ServerFault
         if refusal := self.refusal():
             return kind(refusal)
-        return kind(_describe_error(error, entry, self.last_words), quotes_server=_quotes(error))
+        return kind(
+            _describe_error(error, entry, last_words=self.last_words), quotes_server=_quotes(error)
+        )
 
 
 def _describe_error(
-    error: BaseException | None, entry: ServerEntry, last_words: Callable[[], str]
+    error: BaseException | None, entry: ServerEntry, *, last_words: Callable[[], str]
 ) -> str:
     name = entry.name
     leaves = [one for one in _list_leaves(error) if not isinstance(one, anyio.BrokenResourceError)]

@@ -104,7 +104,7 @@ async def list_prompts(link: ServerConnection) -> tuple[PromptOffer, ...]:
     return tuple((await link.ask(list_page, what="to list its prompts"))[:LISTED_LIMIT])
 
 
-async def read_resource(link: ServerConnection, uri: str, keeping: ContentStore) -> Output:
+async def read_resource(link: ServerConnection, uri: str, *, keeping: ContentStore) -> Output:
     """Return the content of a resource. Raise ServerFault if the server fails."""
     result = await link.ask(
         lambda client: client.read_resource(uri, cache_mode="refresh"), what=f"to read {uri}"
@@ -116,7 +116,7 @@ async def read_resource(link: ServerConnection, uri: str, keeping: ContentStore)
 
 
 async def run_prompt(
-    link: ServerConnection, name: str, arguments: Mapping[str, str], keeping: ContentStore
+    link: ServerConnection, name: str, *, arguments: Mapping[str, str], keeping: ContentStore
 ) -> Output:
     """Return the messages that the server makes of a prompt, in order.
 
@@ -172,7 +172,7 @@ class ResourceTool(ServerTool):
 
     async def answer(self, args: ForeignCall, context: ToolContext) -> Output:
         if uri := args.arguments.get("uri"):
-            return await read_resource(self.link, uri, self.keeping)
+            return await read_resource(self.link, uri, keeping=self.keeping)
         offers = await list_resources(self.link)
         listed = "\n".join(f"{one.uri}  {one.about}".rstrip() for one in offers)
         text = TextContent(type="text", text=listed or "The server lists no resources.")

@@ -208,7 +208,7 @@ async def log_in(entry: ServerEntry, browser: LoginBrowser) -> Login | None:
             asyncio.timeout(WAIT_S),
             open_redirect_listener(entry.name, port=entry.oauth.callback_port) as listening,
         ):
-            return await _log_in_listening(entry, browser, listening)
+            return await _log_in_listening(entry, browser, listening=listening)
     except TimeoutError:
         raise LoginError(f"no login within {WAIT_S:g} s") from None
     except OSError as error:
@@ -216,7 +216,7 @@ async def log_in(entry: ServerEntry, browser: LoginBrowser) -> Login | None:
 
 
 async def _log_in_listening(
-    entry: ServerEntry, browser: LoginBrowser, listening: RedirectListener
+    entry: ServerEntry, browser: LoginBrowser, *, listening: RedirectListener
 ) -> Login | None:
     pending = _PendingTokens(_build_own_client(entry, listening.redirect_uri))
 
@@ -245,7 +245,7 @@ async def _log_in_listening(
         callback_handler=answer,
     )
     await _ask(entry, provider)
-    return _login(entry, provider, pending) if pending.tokens else None
+    return _login(entry, provider, pending=pending) if pending.tokens else None
 
 
 async def _ask(entry: ServerEntry, provider: OAuthClientProvider) -> None:
@@ -325,7 +325,7 @@ def _build_own_client(entry: ServerEntry, redirect_uri: str) -> OAuthClientInfor
     )
 
 
-def _login(entry: ServerEntry, provider: OAuthClientProvider, pending: _PendingTokens) -> Login:
+def _login(entry: ServerEntry, provider: OAuthClientProvider, *, pending: _PendingTokens) -> Login:
     assert pending.tokens is not None
     assert pending.client is not None
     context, tokens = provider.context, pending.tokens

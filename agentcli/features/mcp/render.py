@@ -204,7 +204,7 @@ def _confirm(question: str) -> bool:
 
 def login(name: str, workspace: Path, *, config: str | None, opens_browser: bool) -> Exit:
     """Log in to a server. Raise AgentError if that fails."""
-    entry = _find_remote_server(name, workspace, config)
+    entry = _find_remote_server(name, workspace, config=config)
     if entry.brings_key:
         raise UsageError(
             f"{name} uses the Authorization header in {entry.where}, so it cannot use a login",
@@ -229,7 +229,7 @@ def login(name: str, workspace: Path, *, config: str | None, opens_browser: bool
 
 
 def logout(name: str, workspace: Path, *, config: str | None) -> Exit:
-    was_there = ServerLoginStore(_find_remote_server(name, workspace, config)).forget()
+    was_there = ServerLoginStore(_find_remote_server(name, workspace, config=config)).forget()
     _say_now(f"logged out of {name}" if was_there else f"you were not logged in to {name}")
     return Exit.DONE
 
@@ -256,7 +256,7 @@ def _build_browser(entry: ServerEntry, workspace: Path, *, opens_browser: bool) 
     return LoginBrowser(show=show, pasted=read_pasted_url)
 
 
-def _find_remote_server(name: str, workspace: Path, config: str | None) -> ServerEntry:
+def _find_remote_server(name: str, workspace: Path, *, config: str | None) -> ServerEntry:
     settings, project = load_settings_and_project(workspace, config)
     entry = find_entry(name, load_entries(settings, project))
     if not entry.is_remote:

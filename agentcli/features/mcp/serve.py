@@ -56,12 +56,14 @@ def make_error_reply(error: Exception) -> SessionMessage | None:
     first, *_ = found = error.errors(include_url=False)
     if first["type"] == _NOT_JSON:
         line = first["input"]
-        return _build_refusal(PARSE_ERROR, error, _parse_loosely(line)) if line.strip() else None
+        return (
+            _build_refusal(PARSE_ERROR, error, sent=_parse_loosely(line)) if line.strip() else None
+        )
     sent = next((one["input"] for one in found if one["type"] in _WHOLE), None)
-    return _build_refusal(INVALID_REQUEST, error, sent)
+    return _build_refusal(INVALID_REQUEST, error, sent=sent)
 
 
-def _build_refusal(code: int, error: ValidationError, sent: Any) -> SessionMessage | None:
+def _build_refusal(code: int, error: ValidationError, *, sent: Any) -> SessionMessage | None:
     request = None
     match sent:
         case {"result": _} | {"error": _}:

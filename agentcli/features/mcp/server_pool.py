@@ -127,7 +127,7 @@ class ServerConnections:
         if sampling is None or not entry.may_sample:
             return None
         return lambda params: sampling.answer_request(
-            entry.name, self.connect(entry).running, params
+            entry.name, self.connect(entry).running, params=params
         )
 
 

@@ -44,10 +44,7 @@ class ServerSampling:
         self._tools: dict[str, tuple[SamplingTool, Dispatcher]] = {}
 
     async def answer_request(
-        self,
-        server: str,
-        running: Sequence[str],
-        params: "SampleRequest",
+        self, server: str, running: Sequence[str], *, params: "SampleRequest"
     ) -> "SampleAnswer":
         """Answer a request to the model. `running` is the calls that the server is working on."""
         from agentcli.features.mcp.sampling import (

@@ -138,7 +138,7 @@ async def open_stdio_transport(
         os.close(stdout)
     errors.close_writer()
     try:
-        async with _exchange(to_server, from_server, log, end) as streams:
+        async with _exchange(to_server, from_server, log=log, end=end) as streams:
             yield streams
     finally:
         await process.run_to_completion(_end_process(started, end))
@@ -159,7 +159,7 @@ async def _end_process(started: StartedServer, end: ServerEnd) -> None:
 
 @asynccontextmanager
 async def _exchange(
-    to_server: int, from_server: int, log: Sink, end: ServerEnd
+    to_server: int, from_server: int, *, log: Sink, end: ServerEnd
 ) -> AsyncIterator[Streams]:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LINE_LIMIT_BYTES)

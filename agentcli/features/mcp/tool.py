@@ -120,7 +120,7 @@ def _store_data(data: Json, directory: Path) -> Structured:
     written = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
     if len(written) <= TEXT_BYTES:
         return Structured(data=data)
-    path = _build_path(directory, written, "json")
+    path = _build_path(directory, written, suffix="json")
     return Structured(data=None, path=_write_file(path, written))
 
 
@@ -129,9 +129,9 @@ def _iter_block_parts(block: ContentBlock, keeping: ContentStore) -> Iterator[st
         case TextContent(text=text):
             yield text
         case ImageContent(data=data, mime_type=media_type):
-            yield _read_image(data, media_type, keeping)
+            yield _read_image(data, media_type, keeping=keeping)
         case AudioContent(data=data, mime_type=media_type):
-            yield _store_block("audio", data, media_type, keeping)
+            yield _store_block("audio", data, media_type=media_type, keeping=keeping)
         case ResourceLink():
             about = [str(block.mime_type or ""), block.description or ""]
             yield f"[resource {block.name}: {block.uri} {' '.join(filter(None, about))}]".strip()
@@ -142,25 +142,25 @@ def _iter_block_parts(block: ContentBlock, keeping: ContentStore) -> Iterator[st
             is_image = media_type.startswith("image/")
             yield f"[resource {resource.uri}]"
             yield (
-                _read_image(resource.blob, media_type, keeping)
+                _read_image(resource.blob, media_type, keeping=keeping)
                 if is_image
-                else _store_block("file", resource.blob, media_type, keeping)
+                else _store_block("file", resource.blob, media_type=media_type, keeping=keeping)
             )
 
 
-def _read_image(data: str, media_type: str, keeping: ContentStore) -> str | Image:
+def _read_image(data: str, media_type: str, *, keeping: ContentStore) -> str | Image:
     if not keeping.takes_images() or len(data) > READ_BYTES * 4 // 3:
-        return _store_block("image", data, media_type, keeping)
+        return _store_block("image", data, media_type=media_type, keeping=keeping)
     raw = _decode(data)
     if raw is None:
         return "[an image that is not valid base64]"
     try:
         return decode_picture(raw).image
     except ImageRefused:
-        return _store_block("image", data, media_type, keeping)
+        return _store_block("image", data, media_type=media_type, keeping=keeping)
 
 
-def _store_block(what: str, data: str, media_type: str, keeping: ContentStore) -> str:
+def _store_block(what: str, data: str, *, media_type: str, keeping: ContentStore) -> str:
     """Store what a model cannot be shown, and return a note that says where it is."""
     named = f"{what} of type {media_type[:80]}"
     if len(data) > KEPT_BYTES * 4 // 3:
@@ -168,7 +168,7 @@ def _store_block(what: str, data: str, media_type: str, keeping: ContentStore) -
     raw = _decode(data)
     if raw is None:
         return f"[{named} that is not base64]"
-    path = _build_path(keeping.directory, raw, "bin")
+    path = _build_path(keeping.directory, raw, suffix="bin")
     return f"[{named}, {group_digits(len(raw))} bytes: {_write_file(path, raw)}]"
 
 
@@ -183,7 +183,7 @@ def _limit_text(text: str, directory: Path) -> tuple[str, bool]:
     data = text.encode("utf-8", "replace")
     if len(data) <= TEXT_BYTES:
         return text, False
-    whole = store_output(_build_path(directory, data, "txt"), data)
+    whole = store_output(_build_path(directory, data, suffix="txt"), data)
     excerpt = whole.build_excerpt(limit_bytes=TEXT_BYTES, head_bytes=HEAD_BYTES)
     return excerpt.text, excerpt.is_cut
 
@@ -196,7 +196,7 @@ def _write_file(path: Path, raw: bytes) -> str:
     return str(path)
 
 
-def _build_path(directory: Path, data: bytes, suffix: str) -> Path:
+def _build_path(directory: Path, data: bytes, *, suffix: str) -> Path:
     return directory / f"mcp-{hashlib.sha256(data).hexdigest()[:12]}.{suffix}"
 
 

@@ -23,6 +23,7 @@ def models(
             help="Check a switch of this session to --model: what is dropped, size, cost.",
         ),
     ] = None,
+    *,
     model: Annotated[
         str | None,
         typer.Option(

@@ -21,6 +21,7 @@ def install(
     path: Annotated[
         str, typer.Option("--path", metavar="DIR", help="The plugin's directory in the source.")
     ] = "",
+    *,
     ref: Annotated[
         str, typer.Option("--ref", metavar="REF", help="Branch, tag or commit of the repository.")
     ] = "",

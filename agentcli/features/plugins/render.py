@@ -197,7 +197,7 @@ def _require_working_hooks(files: PluginFiles) -> None:
 
     for path, text in files.hooks:
         try:
-            parse_plugin_hooks(files, path, text)
+            parse_plugin_hooks(files, path, text=text)
         except SettingsError as error:
             raise SettingsError(
                 f"the plugin {files.name} cannot be used: {error}", hint="agentcli plugins list"

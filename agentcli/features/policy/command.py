@@ -37,6 +37,7 @@ def explain(
         ),
     ],
     workspace: Workspace = Path(),
+    *,
     mode: ModeOption = None,
     allow: Allow = None,
     deny: Deny = None,
@@ -68,6 +69,7 @@ def test(
         typer.Option(metavar="SPAN", help="Period: 30d, 12h, 2w, or N for the latest N sessions."),
     ] = "30d",
     workspace: Workspace = Path(),
+    *,
     mode: Annotated[
         str | None,
         typer.Option(

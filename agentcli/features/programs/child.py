@@ -65,7 +65,7 @@ class SessionLine:
 
 
 def build_function(
-    line: SessionLine, name: str, parameters: "Sequence[str]"
+    line: SessionLine, name: str, *, parameters: "Sequence[str]"
 ) -> "Callable[..., str]":
     def call(*positional: Any, **named: Any) -> str:
         if len(positional) > len(parameters):
@@ -112,7 +112,9 @@ def main() -> None:
     line = SessionLine()
     order = line.receive()
     program: str = order["program"]
-    functions = {name: build_function(line, name, given) for name, given in order["tools"].items()}
+    functions = {
+        name: build_function(line, name, parameters=given) for name, given in order["tools"].items()
+    }
     scope = {
         "__name__": "__main__",
         "ToolError": ToolError,

@@ -15,7 +15,7 @@ EntryId = Annotated[int, typer.Argument(metavar="ID", help="The number in the li
 
 @app.command("list")
 def list_memories(
-    workspace: Workspace = Path(), everywhere: All = False, as_json: AsJson = False
+    workspace: Workspace = Path(), everywhere: All = False, *, as_json: AsJson = False
 ) -> int:
     """List what is remembered of this workspace, latest first."""
     from agentcli.features.recall.render import show_entries
@@ -27,6 +27,7 @@ def list_memories(
 def search(
     words: Annotated[str, typer.Argument(help="Words to find, or their beginnings.")],
     workspace: Workspace = Path(),
+    *,
     everywhere: All = False,
     as_json: AsJson = False,
 ) -> int:
@@ -50,6 +51,7 @@ def edit(
     asked: Annotated[
         str | None, typer.Option(metavar="TEXT", help="What was asked, in other words.")
     ] = None,
+    *,
     learned: Annotated[
         str | None, typer.Option(metavar="TEXT", help="What was learned, in other words.")
     ] = None,

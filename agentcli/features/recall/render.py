@@ -91,5 +91,5 @@ def delete_entries(entry_ids: Sequence[int], *, everything: bool) -> Exit:
     for entry_id in entry_ids:
         store.find(entry_id)
     count = store.delete(entry_ids)
-    sys.stderr.write(f"deleted {pluralize(count, 'memory', 'memories')}\n")
+    sys.stderr.write(f"deleted {pluralize(count, 'memory', many='memories')}\n")
     return Exit.DONE

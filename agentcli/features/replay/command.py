@@ -28,6 +28,7 @@ def replay(
     check: Annotated[
         bool, typer.Option("--check", help="Exit with 7 if anything differs.")
     ] = False,
+    *,
     stub_tools: Annotated[
         bool, typer.Option("--stub-tools", help="Run no tools: replay the control flow only.")
     ] = False,

@@ -93,7 +93,7 @@ def build_normalizer(places: RecordedPaths) -> Normal:
     return normalize
 
 
-def diff_results(recorded: ToolResult, again: ToolResult, then: Normal, now: Normal) -> str:
+def diff_results(recorded: ToolResult, again: ToolResult, *, then: Normal, now: Normal) -> str:
     """Return a unified diff of two results without paths and times; empty if they are the same."""
     return diff_lines(
         *_align_gaps(
@@ -195,7 +195,7 @@ _BY_THE_USER = (NoteReason.SHELL, NoteReason.UNDO, NoteReason.REDO)
 
 
 def describe_flow(
-    facts: Iterable[Fact], normal: Normal, cut_turns: Container[int] = ()
+    facts: Iterable[Fact], normal: Normal, *, cut_turns: Container[int] = ()
 ) -> list[str]:
     """Return one line per fact. The outcomes of a reply's calls are in the order of the calls.
 

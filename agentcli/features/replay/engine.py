@@ -205,7 +205,7 @@ class ReplayRunner:
                 yield spec, partial(self._build_recorded_tool, spec, load)
 
     def _build_recorded_tool(self, spec: ToolSpec, load: Load) -> Tool:
-        return RecordedTool(spec, self._playback, load())
+        return RecordedTool(spec, self._playback, real=load())
 
     def _explain_stub(self, name: str, *, has_real: bool) -> str:
         if self._options.stub_tools:
@@ -277,7 +277,7 @@ def replay_session(paths: SessionPaths, options: ReplayOptions) -> ReplayResult:
         here.out.mkdir(parents=True)
         workspace = scratch / "workspace"
         workspace.mkdir()
-        tree = rebuild_at(paths, entries, 0, into=workspace, base=options.base)
+        tree = rebuild_at(paths, entries, seq=0, into=workspace, base=options.base)
         recorded = [entry.fact for entry in entries]
         places, turns = find_paths(recorded), split_turns(entries)
         known = replace(
@@ -291,7 +291,7 @@ def replay_session(paths: SessionPaths, options: ReplayOptions) -> ReplayResult:
             paths=here,
             has_form=any(isinstance(fact, AnswerChecked) for fact in recorded),
         )
-        _add_other_outputs(paths.out, here.out, turns)
+        _add_other_outputs(paths.out, here.out, turns=turns)
         store = find_store(Path(started.workspace), paths.directory.parent)
         # A recording from another machine comes without the states that an undo restored.
         repeat = (
@@ -305,12 +305,15 @@ def replay_session(paths: SessionPaths, options: ReplayOptions) -> ReplayResult:
         cut = {number for number, turn in enumerate(turns, start=1) if turn.was_cut}
         return ReplayResult(
             calls=tuple(_compare_calls(turns, again, stubbed=stage.stubbed, then=then, now=now)),
-            flow=diff_lines(describe_flow(recorded, then, cut), describe_flow(again, now, cut)),
+            flow=diff_lines(
+                describe_flow(recorded, then, cut_turns=cut),
+                describe_flow(again, now, cut_turns=cut),
+            ),
             tree=tree,
         )
 
 
-def _add_other_outputs(recorded: Path, here: Path, turns: Sequence[RecordedTurn]) -> None:
+def _add_other_outputs(recorded: Path, here: Path, *, turns: Sequence[RecordedTurn]) -> None:
     """Add the outputs that no call writes again, such as those of checks and of killed calls.
 
     Commands number their output by what is there, and the model may have read any of it.
@@ -352,9 +355,9 @@ def _compare_calls(
         if played.finished is None:
             continue
         result = _take_result(results, played)
-        sameness, words = _classify_call(played, result, stubbed.get(played.call.name, ""))
+        sameness, words = _classify_call(played, result, stubbed=stubbed.get(played.call.name, ""))
         if not words and result is not None:
-            words = diff_results(played.finished, result, then, now)
+            words = diff_results(played.finished, result, then=then, now=now)
             sameness = "differs" if words else "same"
             if words and played.was_on_terminal and result.status == played.finished.status:
                 sameness, words = "not re-runnable", "what a terminal shows depends on the time"
@@ -364,7 +367,7 @@ def _compare_calls(
 
 
 def _classify_call(
-    played: RecordedCall, again: ToolResult | None, stubbed: str
+    played: RecordedCall, again: ToolResult | None, *, stubbed: str
 ) -> tuple[Sameness, str]:
     """Return what is known without comparing the results.
 

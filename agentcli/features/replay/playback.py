@@ -228,7 +228,7 @@ class _ReplayInput:
 class RecordedTool:
     """A tool that runs the real one if that exists and can run, else answers from the recording."""
 
-    def __init__(self, spec: ToolSpec, playback: Playback, real: Tool | None = None) -> None:
+    def __init__(self, spec: ToolSpec, playback: Playback, *, real: Tool | None = None) -> None:
         self._spec = spec
         self._playback = playback
         self._real = real

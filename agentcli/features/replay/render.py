@@ -24,13 +24,13 @@ def replay_sessions(
         sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
     else:
         for name, one in found.items():
-            for line in _render_replay(name, one, options):
+            for line in _render_replay(name, one, options=options):
                 sys.stdout.write(show_controls(line) + "\n")
     differs = any(not one.is_same for one in found.values())
     return Exit.VERIFY_FAILED if check and differs else Exit.DONE
 
 
-def _render_replay(name: str, found: ReplayResult, options: ReplayOptions) -> list[str]:
+def _render_replay(name: str, found: ReplayResult, *, options: ReplayOptions) -> list[str]:
     counts = Counter(call.sameness for call in found.calls)
     sums = ", ".join(f"{count} {sameness}" for sameness, count in counts.items()) or "no calls"
     judge = "the current rules" if options.judges_anew else "recorded verdicts"

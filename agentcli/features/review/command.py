@@ -32,6 +32,7 @@ def review(
             metavar="REF", help="Review all changes since HEAD left this branch or commit."
         ),
     ] = None,
+    *,
     commit: Annotated[str | None, typer.Option(metavar="SHA", help="Review one commit.")] = None,
     uncommitted: Annotated[
         bool, typer.Option("--uncommitted", help="Review uncommitted changes. [default]")

@@ -14,7 +14,7 @@ All = Annotated[bool, typer.Option("--all", help="List the sessions of all works
 
 @app.command("list")
 def list_sessions(
-    workspace: Workspace = Path(), everywhere: All = False, as_json: AsJson = False
+    workspace: Workspace = Path(), everywhere: All = False, *, as_json: AsJson = False
 ) -> None:
     """List the sessions of this workspace, latest first."""
     from agentcli.features.sessions.render import show_session_list

@@ -184,7 +184,7 @@ def show_session(named: str | None, *, as_json: bool) -> None:
         totals = _build_totals_json(tally) | {"other_changes": _find_other_changes(facts)[0]}
         write_json({**build_session_json(summary), "prompts": turns, **totals})
     else:
-        sys.stdout.write("\n".join(_describe_session(summary, facts, tally)) + "\n")
+        sys.stdout.write("\n".join(_describe_session(summary, facts, tally=tally)) + "\n")
     if recorded.fault is not None:
         fault = recorded.fault
         sys.stderr.write(
@@ -210,7 +210,7 @@ def _read_prompt_text(message: UserMessage) -> str:
     return next((block.text for block in message.content if block.type == "text"), "")
 
 
-def _describe_session(summary: SessionSummary, facts: list[Fact], tally: Tally) -> list[str]:
+def _describe_session(summary: SessionSummary, facts: list[Fact], *, tally: Tally) -> list[str]:
     usage = tally.usage
     origin = f", forked from {summary.origin}" if summary.origin else ""
     return [

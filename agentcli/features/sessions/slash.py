@@ -83,7 +83,7 @@ def pick_session(workspace: Path) -> str:
         )
     rows = [build_picker_row(one) for one in found]
     terminal = open_terminal(sys.stdin, sys.stdout)
-    chosen = asyncio.run(pick_row("Resume", rows, terminal))
+    chosen = asyncio.run(pick_row("Resume", rows, terminal=terminal))
     if chosen is None:
         raise UsageError("no session was chosen", hint="agentcli --resume ID")
     return found[chosen].id

@@ -165,7 +165,9 @@ class SymbolIndex:
             for number, folder in enumerate(folders):
                 is_settled = fresh_rules[number] == rules[number]
                 changed_ns = changes[number] if is_settled else 0
-                _FolderTimes(folder, changed_ns, rules[number], inside[folder]).write(store)
+                _FolderTimes(
+                    folder, changed_ns, rules_ns=rules[number], files=inside[folder]
+                ).write(store)
         changed = {path for path in wanted if not times.get(path)} | (wanted & set(stale.changed))
         return StaleFiles(changed=tuple(sorted(changed)))
 
@@ -185,7 +187,7 @@ class SymbolIndex:
         with self._write() as store:
             _forget(store, paths)
             for path in _store_times(store, dict(zip(paths, change_times, strict=True))):
-                _insert(store, path, found[path])
+                _insert(store, path, symbols=found[path])
 
     @contextmanager
     def _open_root(self) -> Iterator[int]:
@@ -254,6 +256,7 @@ class _FolderTimes:
         self,
         path: bytes,
         changed_ns: ChangeTime,
+        *,
         rules_ns: ChangeTime,
         files: Mapping[bytes, ChangeTime],
     ) -> None:
@@ -266,7 +269,7 @@ class _FolderTimes:
     def read(cls, row: _FolderRow) -> "_FolderTimes":
         path, changed_ns, rules_ns, names, times = row
         found = zip(names.split(b"/"), array("q", times), strict=True) if names else ()
-        return cls(path, changed_ns, rules_ns, dict(found))
+        return cls(path, changed_ns, rules_ns=rules_ns, files=dict(found))
 
     def write(self, store: sqlite3.Connection) -> None:
         names, times = b"/".join(self.files), array("q", self.files.values()).tobytes()
@@ -348,10 +351,12 @@ def _list_folders(root: int, paths: Iterable[bytes]) -> Iterator[bytes]:
     while waiting:
         folder = waiting.pop()
         yield folder
-        waiting += [one for one in _list_subfolders(root, folder, listed) if one not in listed]
+        waiting += [
+            one for one in _list_subfolders(root, folder, listed=listed) if one not in listed
+        ]
 
 
-def _list_subfolders(root: int, folder: bytes, listed: set[bytes]) -> Sequence[bytes]:
+def _list_subfolders(root: int, folder: bytes, *, listed: set[bytes]) -> Sequence[bytes]:
     """Return the directories in one. Ignored ones have files of their own: they end it."""
     prefix = b"" if folder == _ROOT else folder + b"/"
     try:
@@ -378,7 +383,7 @@ def _forget(store: sqlite3.Connection, paths: Iterable[bytes]) -> None:
             store.execute("DELETE FROM file WHERE id = ?", row)
 
 
-def _insert(store: sqlite3.Connection, path: bytes, symbols: Mapping[str, Any]) -> None:
+def _insert(store: sqlite3.Connection, path: bytes, *, symbols: Mapping[str, Any]) -> None:
     file = store.execute(
         "INSERT INTO file (path, error) VALUES (?, ?)", (path, symbols.get("error", ""))
     ).lastrowid

@@ -18,6 +18,7 @@ def trust(
     show: Annotated[
         bool, typer.Option("--show", help="Only show what would be loaded and run.")
     ] = False,
+    *,
     listing: Annotated[bool, typer.Option("--list", help="List the trusted repositories.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Revoke the trust.")] = False,
 ) -> int:

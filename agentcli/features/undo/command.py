@@ -19,6 +19,7 @@ def undo(
             help="A number from --list, or the id of a call. Default: the latest change."
         ),
     ] = None,
+    *,
     workspace: Workspace = Path(),
     turn: Annotated[
         int | None,
@@ -43,4 +44,4 @@ def undo(
     if list_only:
         return show_changes(session, workspace)
     wanted = UndoRequest(call=call, turn=turn, redo=redo, dry_run=dry_run)
-    return undo_or_redo(session, workspace, wanted)
+    return undo_or_redo(session, workspace, request=wanted)

@@ -66,7 +66,7 @@ def _build_stack(entries: Sequence[Entry]) -> UndoStack:
     return build_undo_stack((one.fact for one in entries), (one.at for one in entries))
 
 
-def undo_or_redo(session: str | None, workspace: Path, request: UndoRequest) -> Exit:
+def undo_or_redo(session: str | None, workspace: Path, *, request: UndoRequest) -> Exit:
     given = None if workspace == Path() else workspace.resolve()
     with open_closed_session(choose_session(session, workspace).paths, given) as undoing:
         report = apply_request(undoing, request)

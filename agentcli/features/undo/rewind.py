@@ -124,7 +124,7 @@ def find_target(targets: Sequence[RewindTarget], turn: int | None, *, named: str
     raise UsageError(f"{named} is not a turn of this conversation ({known})", hint="/rewind")
 
 
-def rewind(session: Session, target: RewindTarget, scope: RewindScope) -> UndoReport | None:
+def rewind(session: Session, target: RewindTarget, *, scope: RewindScope) -> UndoReport | None:
     """Go back to before the target's message. Return what became of the files, if any changed."""
     _require_idle(session)
     if scope != "conversation" and target.keeps_files:

@@ -215,7 +215,9 @@ class UndoManager:
             return ()
         store = self._find_store(changes)
         paths = {
-            one.number: {it.path for it in find_differences(store, one.fact.before, one.fact.after)}
+            one.number: {
+                it.path for it in find_differences(store, one.fact.before, after=one.fact.after)
+            }
             for one in changes
         }
         found, reached = set[int](), set(unwritten)
@@ -261,10 +263,10 @@ class UndoManager:
             )
         try:
             if dry_run:
-                return undo_changes(store, root, states, dry_run=True)
+                return undo_changes(store, root, changes=states, dry_run=True)
             self._take_back_unfinished(store, root)
             announce = partial(self._note_begun, store, root, undo_id)
-            return undo_changes(store, root, states, announce=announce)
+            return undo_changes(store, root, changes=states, announce=announce)
         except OSError as error:
             raise SettingsError(
                 f"cannot use the stored states in {store.directory}: {error.strerror}",
@@ -301,7 +303,7 @@ class UndoManager:
         is_latest = begun["turns"] == self._count_turns() and begun["id"] not in recorded
         if is_latest and begun["root"] == str(root):
             half = StateChange(before=begun["before"], after=begun["planned"])
-            undo_changes(store, root, [half])
+            undo_changes(store, root, changes=[half])
         self._begun_path.unlink()
 
     def _make_id(self) -> str:
@@ -321,7 +323,7 @@ class UndoManager:
         store = self._find_store(report.changes)
         conflicts = self._paths.directory / "conflicts" / undo_id
         edited = [each for each in result.conflicts if not each.is_of_machine]
-        saved = save_conflicts(store, edited, conflicts)
+        saved = save_conflicts(store, edited, directory=conflicts)
         store.keep_reference(self._paths.id, result.before)
         store.keep_reference(self._paths.id, result.after)
         fact = Undone(

@@ -52,12 +52,14 @@ async def run_rewind(host: CommandHost, rest: str) -> None:
     if target is None:
         return
     scope = (
-        SCOPES[word] if word else await _choose_scope(host, target, _list_since(targets, target))
+        SCOPES[word]
+        if word
+        else await _choose_scope(host, target, paths=_list_since(targets, target))
     )
     if scope is None:
         host.say("Nothing was changed.", "dim")
         return
-    _rewind(host, target, scope)
+    _rewind(host, target, scope=scope)
 
 
 def _list_since(targets: Sequence[RewindTarget], target: RewindTarget) -> list[str]:
@@ -85,7 +87,7 @@ def _build_row(target: RewindTarget) -> PickerRow:
 
 
 async def _choose_scope(
-    host: CommandHost, target: RewindTarget, paths: Sequence[str]
+    host: CommandHost, target: RewindTarget, *, paths: Sequence[str]
 ) -> RewindScope | None:
     """Ask what to restore. Without files to restore, there is nothing to ask."""
     if not paths or target.keeps_files:
@@ -100,8 +102,8 @@ async def _choose_scope(
     return None if chosen is None else SCOPES[list(rows)[chosen]]
 
 
-def _rewind(host: CommandHost, target: RewindTarget, scope: RewindScope) -> None:
-    report = rewind(host.session, target, scope)
+def _rewind(host: CommandHost, target: RewindTarget, *, scope: RewindScope) -> None:
+    report = rewind(host.session, target, scope=scope)
     lines = [*render_report(report, dry_run=False)] if report else []
     if scope != "files":
         lines += [

@@ -117,9 +117,9 @@ class WebClient:
             hops.append(address)
             if len(hops) > REDIRECTS_MAX:
                 raise ToolError(f"{hops[0]} redirects more than {REDIRECTS_MAX} times.")
-            address = await self.follow(address, location, call_id)
+            address = await self.follow(address, location, call_id=call_id)
 
-    async def follow(self, address: WebAddress, location: str, call_id: str) -> WebAddress:
+    async def follow(self, address: WebAddress, location: str, *, call_id: str) -> WebAddress:
         """Return where a redirect leads, if that may be fetched. Raise ToolError."""
         try:
             target = address.join(location)
@@ -128,7 +128,7 @@ class WebClient:
         if address.is_secure and not target.is_secure:
             raise ToolError(f"{address} redirects to {target}, which is not encrypted.")
         if not _is_same_host(address, target):
-            verdict = await self._judge(call_id, target.host, target.port)
+            verdict = await self._judge(call_id, target.host, port=target.port)
             if verdict.decision != "allow":
                 raise ToolError(
                     f"{address} redirects to {target}, and {_describe_refusal(verdict)}",
@@ -195,12 +195,12 @@ class WebClient:
                 raise
         if upstream is not None:
             return await open_link_upstream(upstream, request)
-        return await open_link(self._dial, addresses, request)
+        return await open_link(self._dial, addresses, request=request)
 
     async def _exchange(self, link: Link, address: WebAddress) -> FetchedPage:
         async with asyncio.timeout(self._limits.head_s):
             if address.is_secure:
-                await _start_tls(link, self._tls(), address)
+                await _start_tls(link, self._tls(), address=address)
                 head = (f"GET {address.target} HTTP/1.1", f"Host: {address.authority}", *_FIELDS)
                 link.writer.write(join_head((*head, "Connection: close")))
             response = ResponseReader()
@@ -273,7 +273,7 @@ class _PageBody:
             self.is_cut = True
 
 
-async def _start_tls(link: Link, context: ssl.SSLContext, address: WebAddress) -> None:
+async def _start_tls(link: Link, context: ssl.SSLContext, *, address: WebAddress) -> None:
     try:
         await link.writer.start_tls(context, server_hostname=address.host)
     except ssl.SSLCertVerificationError as error:

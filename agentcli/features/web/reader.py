@@ -71,7 +71,7 @@ def read_page(
         if len(markup) > markup_bytes:
             notes += (f"only the first {group_digits(markup_bytes)} bytes were read",)
             markup = markup[:markup_bytes].decode("utf-8", "ignore").encode()
-        return _read_converted(markup, media, str(page.address), notes)
+        return _read_converted(markup, media, address=str(page.address), notes=notes)
     if "json" in media:
         text, more = _indent_json(text)
         notes += more
@@ -146,7 +146,9 @@ def _read_pdf(body: bytes, media: str) -> PageText:
     return PageText(text=pages.text, title=pages.title, media=media, notes=notes)
 
 
-def _read_converted(data: bytes, media: str, address: str, notes: tuple[str, ...] = ()) -> PageText:
+def _read_converted(
+    data: bytes, media: str, *, address: str, notes: tuple[str, ...] = ()
+) -> PageText:
     script = Path(__file__).with_name("converter.py")
     try:
         ran = own_process.run(

@@ -104,7 +104,7 @@ class WebFetch:
             age_s = 0.0
         else:
             age_s = self._clock() - cached.at_s
-        return self._build_output(cached.page, cached.shown, age_s)
+        return self._build_output(cached.page, cached.shown, age_s=age_s)
 
     async def _find_cached(self, address: WebAddress, call_id: str) -> _CachedPage | None:
         """Return the page from the cache. The hosts that it came by are judged again."""
@@ -113,7 +113,7 @@ class WebFetch:
             return None
         steps = (*found.page.hops, found.page.address)
         for one, other in pairwise(steps):
-            await self._client.follow(one, str(other), call_id)
+            await self._client.follow(one, str(other), call_id=call_id)
         return found
 
     def _store(self, address: WebAddress, page: _CachedPage) -> None:
@@ -124,9 +124,9 @@ class WebFetch:
         while len(self._cache) > CACHED_PAGES:
             del self._cache[next(iter(self._cache))]
 
-    def _build_output(self, page: FetchedPage, shown: PageText, age_s: float) -> Output:
+    def _build_output(self, page: FetchedPage, shown: PageText, *, age_s: float) -> Output:
         text = escape_controls(shown.text)
-        notes = _list_notes(page, shown, age_s)
+        notes = _list_notes(page, shown, age_s=age_s)
         is_failed = page.status >= 400
         path, is_cut = "", False
         if shown.file:
@@ -178,7 +178,7 @@ class WebFetch:
         return self._directory / f"web-{hashlib.sha256(data).hexdigest()[:12]}.{suffix}"
 
 
-def _list_notes(page: FetchedPage, shown: PageText, age_s: float) -> tuple[str, ...]:
+def _list_notes(page: FetchedPage, shown: PageText, *, age_s: float) -> tuple[str, ...]:
     """Return what the model must know to read the page."""
     media = f"{shown.media}, {group_digits(len(page.body))} bytes"
     notes = [f"HTTP {page.status}, {media}"] if page.status != 200 else []

@@ -35,6 +35,7 @@ def merge(name: Name, workspace: Workspace = Path()) -> int:
 def discard(
     name: Name,
     workspace: Workspace = Path(),
+    *,
     yes: Annotated[
         bool, typer.Option("-y", "--yes", help="Discard it even if files were changed.")
     ] = False,

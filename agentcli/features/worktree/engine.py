@@ -58,11 +58,11 @@ def build_record(paths: SessionPaths, record: Callable[[Checkpointed], None]) ->
     )
 
 
-def merge_worktree(trees: Worktrees, worktree: Worktree, into: MergeRecord) -> WorktreeEnd:
+def merge_worktree(trees: Worktrees, worktree: Worktree, *, into: MergeRecord) -> WorktreeEnd:
     """Merge a worktree, and remove it unless there are conflicts."""
     report = trees.merge(worktree, record=into.record, session=into.session)
     if report.conflicts:
-        saved = trees.save_conflicts(worktree, report, into.conflicts)
+        saved = trees.save_conflicts(worktree, report, directory=into.conflicts)
         return WorktreeEnd(worktree=worktree, report=report, saved=saved)
     commit = trees.remove(worktree, keeps_commits=True)
     return WorktreeEnd(worktree=worktree, report=report, commit=commit)

@@ -101,7 +101,7 @@ def show_worktrees(workspace: Path) -> Exit:
 def merge_by_name(workspace: Path, name: str) -> Exit:
     trees = open_worktrees(workspace.resolve())
     worktree = trees.find(name)
-    ended = merge_worktree(trees, worktree, find_record(trees, worktree))
+    ended = merge_worktree(trees, worktree, into=find_record(trees, worktree))
     for line in render_end(ended):
         print_line(line)
     return Exit.VERIFY_FAILED if ended.has_conflicts else Exit.DONE
@@ -136,7 +136,7 @@ def ask_ending(workspace: Path) -> None:
         answer = _ask(f"Worktree {worktree.name} has {files}. [k]eep [m]erge [d]iscard ")
         try:
             if answer in ("m", "merge"):
-                ended = merge_worktree(trees, worktree, find_record(trees, worktree))
+                ended = merge_worktree(trees, worktree, into=find_record(trees, worktree))
             elif answer in ("d", "discard"):
                 ended = discard_worktree(trees, worktree)
             else:

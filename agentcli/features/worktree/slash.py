@@ -50,14 +50,14 @@ async def run_worktree(host: CommandHost, rest: str) -> None:
     trees = open_worktrees(settings.workspace, sessions=settings.sessions)
     current = find_worktree(settings.workspace)
     if not rest or rest == "list":
-        _show(host, trees, current)
+        _show(host, trees, current=current)
         return
     if host.is_busy:
         raise UsageError("a turn is running", hint="stop it with esc, then try again")
     if rest in RESERVED_NAMES:
         if current is None:
             raise UsageError("this session is in no worktree", hint="/worktree NAME")
-        await _end(host, trees, current, rest)
+        await _end(host, trees, worktree=current, action=rest)
         return
     if current is not None:
         raise UsageError(f"this session is in the worktree {current.name}", hint="/worktree keep")
@@ -68,7 +68,7 @@ async def run_worktree(host: CommandHost, rest: str) -> None:
     )
 
 
-def _show(host: CommandHost, trees: Worktrees, current: Worktree | None) -> None:
+def _show(host: CommandHost, trees: Worktrees, *, current: Worktree | None) -> None:
     if current is not None:
         host.say(escape(f"In the worktree {' '.join(render_worktree(trees, current).split())}"))
         host.print_table([(f"/worktree {name}", what) for name, what in ACTIONS.items()])
@@ -78,14 +78,14 @@ def _show(host: CommandHost, trees: Worktrees, current: Worktree | None) -> None
     host.say("\n".join(map(escape, lines)))
 
 
-async def _end(host: CommandHost, trees: Worktrees, worktree: Worktree, action: str) -> None:
+async def _end(host: CommandHost, trees: Worktrees, *, worktree: Worktree, action: str) -> None:
     session = host.session
     ended: WorktreeEnd | None = None
     if action == "merge":
         record = build_record(session.paths, session.journal.append)
-        ended = merge_worktree(trees, worktree, record)
+        ended = merge_worktree(trees, worktree, into=record)
     elif action == "discard":
-        if not await _confirm_discard(host, trees, worktree):
+        if not await _confirm_discard(host, trees, worktree=worktree):
             host.say("Nothing was discarded.", "dim")
             return
         ended = discard_worktree(trees, worktree)
@@ -97,7 +97,7 @@ async def _end(host: CommandHost, trees: Worktrees, worktree: Worktree, action: 
     _move(host, worktree.checkout, note=note)
 
 
-async def _confirm_discard(host: CommandHost, trees: Worktrees, worktree: Worktree) -> bool:
+async def _confirm_discard(host: CommandHost, trees: Worktrees, *, worktree: Worktree) -> bool:
     changed = len(trees.find_changes(worktree))
     if not changed:
         return True

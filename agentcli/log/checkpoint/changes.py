@@ -37,7 +37,7 @@ def merge_changes(
     """Return for each path its state before the first of these changes and after the last."""
     merged: dict[bytes, TreeDifference] = {}
     for fact in facts:
-        for change in find_differences(store, fact.before, fact.after):
+        for change in find_differences(store, fact.before, after=fact.after):
             first = merged.setdefault(change.path, change)
             merged[change.path] = replace(first, after=change.after)
     return merged

@@ -140,7 +140,7 @@ class CheckpointKeeper:
             tree = (
                 self._write_whole(fresh_rules=False) if named is None else self._write_named(named)
             )
-        changed = find_differences(self._store, before.tree, tree)
+        changed = find_differences(self._store, before.tree, after=tree)
         removed = self._scan.removed_ignored if self._scan is not None and named is None else set()
         if not changed and not removed:
             return None
@@ -168,11 +168,11 @@ class CheckpointKeeper:
         first = {path: change.before for path, change in merge_changes(self._store, facts).items()}
         if since is not None:
             now = self.begin_checkpoint("", None).tree
-            changes = find_differences(self._store, since, now)
+            changes = find_differences(self._store, since, after=now)
             first.update({change.path: change.before for change in changes})
         with self._batch_writes():
             # Not from the state above: a new ignore rule hides files that are still there.
-            found = capture_paths(self._store, tuple(first), self._root)
+            found = capture_paths(self._store, tuple(first), root=self._root)
         return describe_changes(
             self._store,
             (
@@ -200,7 +200,7 @@ class CheckpointKeeper:
         self._store.keep_reference(self._session, self._store.put("tree", b""))
 
     def _write_named(self, paths: tuple[bytes, ...]) -> str:
-        return write_state(self._store, capture_paths(self._store, paths, self._root))
+        return write_state(self._store, capture_paths(self._store, paths, root=self._root))
 
     def _write_whole(self, *, fresh_rules: bool) -> str:
         # One call uses one set of rules: a file must not appear because a rule was removed.

@@ -49,7 +49,7 @@ def mark_conflicts(base: bytes, *, mine: bytes, theirs: bytes, name: str) -> byt
     for group in _group_overlapping([_list_edits(lines, side) for side in sides]):
         start, end = min(one.start for one in group.all), max(one.end for one in group.all)
         marked += lines[at:start]
-        own, other = (_apply_edits(lines, edits, start, end) for edits in group.sides)
+        own, other = (_apply_edits(lines, edits, start=start, end=end) for edits in group.sides)
         if not group.sides[0] or not group.sides[1] or own == other:
             marked += own if group.sides[0] else other
         else:
@@ -80,7 +80,9 @@ def _group_overlapping(sides: Sequence[Sequence[_Edit]]) -> list[_EditGroup]:
     return groups
 
 
-def _apply_edits(lines: Sequence[str], edits: Sequence[_Edit], start: int, end: int) -> list[str]:
+def _apply_edits(
+    lines: Sequence[str], edits: Sequence[_Edit], *, start: int, end: int
+) -> list[str]:
     """Return the lines [start, end) of the base with the edits."""
     applied: list[str] = []
     for edit in edits:
@@ -165,12 +167,13 @@ def resolve(store: ObjectStore, three: ThreeStates) -> StoredEntry | None:
         )
     if mine == base:
         return theirs
-    return _merge_sides(store, base, mine, theirs)
+    return _merge_sides(store, base, mine=mine, theirs=theirs)
 
 
 def _merge_sides(
     store: ObjectStore,
     base: StoredEntry | None,
+    *,
     mine: StoredEntry | None,
     theirs: StoredEntry | None,
 ) -> StoredEntry | None:
@@ -179,30 +182,33 @@ def _merge_sides(
     if base is None:
         raise UndoConflict("created again since then; the new one stays")
     if base.is_dir and mine.is_dir:
-        return _merge_directory(base, mine, theirs)
+        return _merge_directory(base, mine, theirs=theirs)
     if theirs is None:
         raise UndoConflict("changed since then; it stays")
     if any(entry.is_dir or entry.is_link for entry in (base, mine, theirs)):
         raise UndoConflict("replaced by another kind of file since then; it stays")
-    return StoredEntry(_merge_mode(base, mine, theirs), _merge_content(store, base, mine, theirs))
+    return StoredEntry(
+        _merge_mode(base, mine, theirs=theirs),
+        _merge_content(store, base, mine=mine, theirs=theirs),
+    )
 
 
 def _merge_directory(
-    base: StoredEntry, mine: StoredEntry, theirs: StoredEntry | None
+    base: StoredEntry, mine: StoredEntry, *, theirs: StoredEntry | None
 ) -> StoredEntry | None:
     if theirs is None:
         return None  # it is removed only if it is empty by then
     if not theirs.is_dir:
         raise UndoConflict("replaced by another kind of file since then; it stays")
-    return StoredEntry(_merge_mode(base, mine, theirs))
+    return StoredEntry(_merge_mode(base, mine, theirs=theirs))
 
 
-def _merge_mode(base: StoredEntry, mine: StoredEntry, theirs: StoredEntry) -> int:
+def _merge_mode(base: StoredEntry, mine: StoredEntry, *, theirs: StoredEntry) -> int:
     return theirs.mode if mine.mode == base.mode else mine.mode
 
 
 def _merge_content(
-    store: ObjectStore, base: StoredEntry, mine: StoredEntry, theirs: StoredEntry
+    store: ObjectStore, base: StoredEntry, *, mine: StoredEntry, theirs: StoredEntry
 ) -> str:
     if mine.id == base.id:
         return theirs.id

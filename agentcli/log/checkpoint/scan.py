@@ -182,22 +182,22 @@ class WorkspaceScan:
                 self._mark_changed(path)
             else:
                 linked = linked or status.st_nlink > 1
-                if self._is_known(path, name, status):
+                if self._is_known(path, name, status=status):
                     continue
                 if self._unread is None:
-                    self._keep(path, name, began_ns)
+                    self._keep(path, name, began_ns=began_ns)
                 else:
                     self._unread.append((path, name, began_ns))
         return linked
 
     def _read_listed(self) -> None:
         listed, self._unread = self._unread or [], None
-        for file in listed:
+        for path, name, began_ns in listed:
             if self._is_stopped():
                 raise ScanStopped
-            self._keep(*file)
+            self._keep(path, name, began_ns=began_ns)
 
-    def _is_known(self, path: bytes, name: bytes, status: os.stat_result) -> bool:
+    def _is_known(self, path: bytes, name: bytes, *, status: os.stat_result) -> bool:
         """Take over what an earlier session has stored, and return whether there was something."""
         known = self._known.get(_join(path, name))
         if known is None or known.stamp != make_stamp(status):
@@ -207,10 +207,10 @@ class WorkspaceScan:
         self._mark_changed(path)
         return True
 
-    def _keep(self, path: bytes, name: bytes, began_ns: int) -> None:
+    def _keep(self, path: bytes, name: bytes, *, began_ns: int) -> None:
         entries = self._directories[path].entries
         before = entries.pop(name, None)
-        now = capture(self._store, _join(path, name), self._where)
+        now = capture(self._store, _join(path, name), root=self._where)
         if now is not None:
             is_fresh = now.stamp[3] > began_ns - _RACY_NS
             entries[name] = CapturedFile(now.entry, _UNSURE) if is_fresh else now

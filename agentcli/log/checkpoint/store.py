@@ -56,7 +56,7 @@ class ObjectStore:
         whole = b"%s %d\0" % (kind.encode(), len(data)) + data
         object_id = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
         if not self._has(object_id):
-            self._write(object_id, kind, data, whole)
+            self._write(object_id, kind, data=data, whole=whole)
         return object_id
 
     def get(self, kind: str, object_id: str) -> bytes:
@@ -113,14 +113,14 @@ class ObjectStore:
         free = shutil.disk_usage(self.directory).free
         return min(most, free - RESERVE_BYTES)
 
-    def _write(self, object_id: str, kind: str, data: bytes, whole: bytes) -> None:
+    def _write(self, object_id: str, kind: str, *, data: bytes, whole: bytes) -> None:
         self._written += 1
         if self._written <= LOOSE_MAX:
             self._write_loose(object_id, whole)
             return
         if self._pack is None:
             self._pack = PackWriter(self._objects / "pack")
-        self._pack.add(object_id, kind, data)
+        self._pack.add(object_id, kind, data=data)
 
     def _write_loose(self, object_id: str, whole: bytes) -> None:
         path = self._locate_loose(object_id)
@@ -212,7 +212,7 @@ class PackWriter:
     def __contains__(self, object_id: str) -> bool:
         return bytes.fromhex(object_id) in self._entries
 
-    def add(self, object_id: str, kind: str, data: bytes) -> None:
+    def add(self, object_id: str, kind: str, *, data: bytes) -> None:
         # Not compressed: the caller waits for the write, and objects are hardly ever read.
         entry = _encode_head(_NUMBERS[kind], len(data)) + zlib.compress(data, 0)
         self._entries[bytes.fromhex(object_id)] = (self._file.tell(), zlib.crc32(entry))

@@ -75,15 +75,18 @@ def write_state(store: ObjectStore, state: State) -> str:
         children.setdefault(parent, {})[name] = entry
         if entry.is_dir:
             children.setdefault(path, {})
-    return _write_below(store, b"", children)
+    return _write_below(store, b"", children=children)
 
 
 def _write_below(
-    store: ObjectStore, path: bytes, children: Mapping[bytes, Mapping[bytes, StoredEntry]]
+    store: ObjectStore, path: bytes, *, children: Mapping[bytes, Mapping[bytes, StoredEntry]]
 ) -> str:
     prefix = path + b"/" if path else b""
     rows = {
-        name: (entry, _write_below(store, prefix + name, children) if entry.is_dir else entry.id)
+        name: (
+            entry,
+            _write_below(store, prefix + name, children=children) if entry.is_dir else entry.id,
+        )
         for name, entry in children[path].items()
     }
     return write_tree(store, rows)
@@ -101,13 +104,13 @@ def write_tree(store: ObjectStore, rows: Mapping[bytes, tuple[StoredEntry, str]]
     return store.put("tree", data)
 
 
-def find_differences(store: ObjectStore, before: str, after: str) -> list[TreeDifference]:
+def find_differences(store: ObjectStore, before: str, *, after: str) -> list[TreeDifference]:
     """Return what differs. Directories that are the same are not read."""
-    return list(_walk_differences(store, before, after, b""))
+    return list(_walk_differences(store, before, after=after, prefix=b""))
 
 
 def _walk_differences(
-    store: ObjectStore, before: str, after: str, prefix: bytes
+    store: ObjectStore, before: str, *, after: str, prefix: bytes
 ) -> Iterator[TreeDifference]:
     if before == after:
         return
@@ -122,8 +125,8 @@ def _walk_differences(
         yield from _walk_differences(
             store,
             old_id if old_kept and old_kept.is_dir else EMPTY_TREE,
-            new_id if new_kept and new_kept.is_dir else EMPTY_TREE,
-            prefix + name + b"/",
+            after=new_id if new_kept and new_kept.is_dir else EMPTY_TREE,
+            prefix=prefix + name + b"/",
         )
 
 
@@ -165,7 +168,7 @@ def make_stamp(found: os.stat_result) -> Stamp:
     return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
-def capture(store: ObjectStore, path: bytes, root: bytes) -> CapturedFile | None:
+def capture(store: ObjectStore, path: bytes, *, root: bytes) -> CapturedFile | None:
     """Put the path into the store; return None if it is missing. Raise OSError if that fails."""
     try:
         found, data = _read(root + b"/" + path)
@@ -206,7 +209,7 @@ def _read_file(whole: bytes) -> tuple[os.stat_result, bytes | None]:
 
 
 def capture_paths(
-    store: ObjectStore, paths: tuple[bytes, ...], root: Path
+    store: ObjectStore, paths: tuple[bytes, ...], *, root: Path
 ) -> dict[bytes, StoredEntry]:
     """Return the existing ones of the named paths and of the directories they lie in."""
     state: dict[bytes, StoredEntry] = {}
@@ -215,7 +218,7 @@ def capture_paths(
         parts = path.split(b"/")
         for length in range(1, len(parts) + 1):
             part = b"/".join(parts[:length])
-            found = capture(store, part, where)
+            found = capture(store, part, root=where)
             if found is None:
                 break
             state[part] = found.entry

@@ -87,7 +87,7 @@ class StepFailure:
 
 
 def apply_steps(
-    store: ObjectStore, root: Path, steps: Mapping[bytes, UndoStep]
+    store: ObjectStore, root: Path, *, steps: Mapping[bytes, UndoStep]
 ) -> dict[bytes, StepFailure]:
     """Apply the steps. Return what could not be done, by path."""
     failed: dict[bytes, StepFailure] = {}
@@ -131,7 +131,7 @@ class _Remove:
         if step.now.is_dir:
             self._remove_directory(folder, step)
             return
-        if not _is_as_seen(folder, step, self.store):
+        if not _is_as_seen(folder, step, store=self.store):
             raise ToolError("changed meanwhile")
         folder.unlink(step.name)
 
@@ -159,24 +159,24 @@ class _Write:
         if wanted.is_link:
             folder.link(step.name, data)
             return
-        self._write_file(folder, step, data)
+        self._write_file(folder, step, data=data)
         folder.set_mode(step.name, S_IMODE(wanted.mode))
 
-    def _write_file(self, folder: Folder, step: UndoStep, data: bytes) -> None:
+    def _write_file(self, folder: Folder, step: UndoStep, *, data: bytes) -> None:
         shown = to_printable(os.fsdecode(step.path))
         if step.now is None or not step.stays_file:
-            replace_file(folder, step.name, data, expected=None, shown=shown)
+            replace_file(folder, step.name, data=data, expected=None, shown=shown)
             return
-        if not _is_as_seen(folder, step, self.store):
+        if not _is_as_seen(folder, step, store=self.store):
             raise ToolError("changed meanwhile")
         if step.wanted is not None and step.now.id == step.wanted.id:
             return  # only the permissions change
         folder.set_mode(step.name, S_IMODE(step.now.mode) | S_IWUSR)
         expected = self.store.get("blob", step.now.id)
-        replace_file(folder, step.name, data, expected=expected, shown=shown)
+        replace_file(folder, step.name, data=data, expected=expected, shown=shown)
 
 
-def _is_as_seen(folder: Folder, step: UndoStep, store: ObjectStore) -> bool:
+def _is_as_seen(folder: Folder, step: UndoStep, *, store: ObjectStore) -> bool:
     assert step.now is not None
     seen = store.get("blob", step.now.id)
     if step.now.is_link:
@@ -253,8 +253,8 @@ Announce: TypeAlias = Callable[[str, str], None]
 def undo_changes(
     store: ObjectStore,
     root: Path,
-    changes: Sequence[StateChange],
     *,
+    changes: Sequence[StateChange],
     dry_run: bool = False,
     announce: Announce | None = None,
 ) -> UndoResult:
@@ -263,17 +263,17 @@ def undo_changes(
     With `dry_run` nothing in the workspace is touched. `announce` is called before anything is.
     """
     with store.batch_writes():
-        plan = _plan_changes(store, root, changes)
+        plan = _plan_changes(store, root, changes=changes)
         paths = tuple(plan.now)
-        before = write_state(store, capture_paths(store, paths, root))
+        before = write_state(store, capture_paths(store, paths, root=root))
         steps = plan.steps()
         wanted = {path: entry for path, entry in plan.wanted.items() if entry is not None}
         planned = write_state(store, wanted) if announce else ""
     if announce and steps:
         announce(before, planned)
     with store.batch_writes():
-        failed = {} if dry_run else apply_steps(store, root, steps)
-        found = {} if dry_run else capture_paths(store, paths, root)
+        failed = {} if dry_run else apply_steps(store, root, steps=steps)
+        found = {} if dry_run else capture_paths(store, paths, root=root)
         after = before if dry_run else write_state(store, found)
     staying = _find_staying_directories(root, steps) if dry_run else found.keys()
     outcomes = [_build_outcome(step, staying) for path, step in steps.items() if path not in failed]
@@ -299,7 +299,7 @@ def undo_changes(
 
 
 def save_conflicts(
-    store: ObjectStore, conflicts: Sequence[PathOutcome], directory: Path
+    store: ObjectStore, conflicts: Sequence[PathOutcome], *, directory: Path
 ) -> Path | None:
     """Write what each conflict would have become into a directory of its own.
 
@@ -345,15 +345,15 @@ class _Plan:
         }
 
 
-def _plan_changes(store: ObjectStore, root: Path, changes: Sequence[StateChange]) -> _Plan:
+def _plan_changes(store: ObjectStore, root: Path, *, changes: Sequence[StateChange]) -> _Plan:
     plan = _Plan(now={}, wanted={}, theirs={}, bases={}, conflicts={})
-    differences = [find_differences(store, one.before, one.after) for one in changes]
+    differences = [find_differences(store, one.before, after=one.after) for one in changes]
     earlier: dict[bytes, list[StoredEntry | None]] = {}
     for each in (each for changed in differences for each in changed):
         earlier.setdefault(each.path, []).append(each.before)
     for changed in differences:
         missing = tuple(each.path for each in changed if each.path not in plan.now)
-        found = _keep_exact_spelling(capture_paths(store, missing, root), root)
+        found = _keep_exact_spelling(capture_paths(store, missing, root=root), root)
         for path in missing:
             plan.now[path] = plan.wanted[path] = found.get(path)
         for each in changed:

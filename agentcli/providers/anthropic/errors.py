@@ -33,7 +33,7 @@ _UNPAID = compile_later(r"credit balance is too low", re.I)
 _UNPAID_HINT = "add credit to the account of this key, or use another model (agentcli models)"
 
 
-def read_error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
+def read_error(status: int, headers: Mapping[str, str], *, body: Json) -> ProviderError:
     """Return the error of an HTTP answer, with its kind and hint."""
     kind = _classify(body)
     if kind is None or kind is ProviderErrorKind.REJECTED:

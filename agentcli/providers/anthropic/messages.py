@@ -101,9 +101,9 @@ def encode(
         body["output_config"] = output
     if container := _find_container(request.messages):
         body["container"] = container
-    turns = encode_part(_encode_turn, request.messages, model, start=start, end=end)
-    _load_found(turns, request.messages[start:end], declared.hidden)
-    _mark_ends(turns, request.messages, marker, start=start)
+    turns = encode_part(_encode_turn, request.messages, model=model, start=start, end=end)
+    _load_found(turns, request.messages[start:end], hidden=declared.hidden)
+    _mark_ends(turns, request.messages, marker=marker, start=start)
     body[HISTORY_KEY] = [*turns]
     return body
 
@@ -158,7 +158,7 @@ def _declare_tools(
     names = {spec.name for spec in deferred}
     shown = [spec for spec in specs if spec.name not in names]
     marker = _LONG_CACHE_CONTROL if is_long else _CACHE_CONTROL
-    return [*_declare_visible(shown, model, marker), *map(_declare_hidden, deferred)]
+    return [*_declare_visible(shown, model, marker=marker), *map(_declare_hidden, deferred)]
 
 
 def _declare_hidden(spec: ToolSpec) -> Json:
@@ -171,9 +171,9 @@ def _declare(spec: ToolSpec) -> dict[str, Json]:
 
 
 def _declare_visible(
-    specs: Sequence[ToolSpec], model: Model, marker: dict[str, Json]
+    specs: Sequence[ToolSpec], model: Model, *, marker: dict[str, Json]
 ) -> list[Json]:
-    schemas = [build_strict_schema(spec, ANTHROPIC, model) for spec in specs]
+    schemas = [build_strict_schema(spec, ANTHROPIC, model=model) for spec in specs]
     compiled = [schema for schema in schemas if schema is not None]
     is_compiled = (
         len(compiled) <= _STRICT_TOOLS
@@ -205,7 +205,7 @@ def _find_container(messages: Sequence[Message]) -> Json:
 
 
 def _load_found(
-    turns: list[dict[str, Json]], messages: Sequence[Message], hidden: tuple[ToolSpec, ...]
+    turns: list[dict[str, Json]], messages: Sequence[Message], *, hidden: tuple[ToolSpec, ...]
 ) -> None:
     """Replace the results that found hidden tools. `turns` are those of the messages."""
     for number, message in enumerate(messages if hidden else ()):
@@ -231,8 +231,8 @@ def _encode_loading(message: ToolMessage, deferred: tuple[ToolSpec, ...]) -> dic
 def _mark_ends(
     turns: list[dict[str, Json]],
     messages: Sequence[Message],
-    marker: dict[str, Json],
     *,
+    marker: dict[str, Json],
     start: int,
 ) -> None:
     """Put the cache markers on those of the turns, which begin with message `start`."""

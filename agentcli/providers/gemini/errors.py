@@ -113,7 +113,7 @@ _DELAY = compile_later(r"(\d+(?:\.\d+)?)s")
 _SPENT_HINT = "the quota is used up; wait for its reset, raise the quota, or use another model"
 
 
-def read_error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
+def read_error(status: int, headers: Mapping[str, str], *, body: Json) -> ProviderError:
     """Return an HTTP error as a sentence. `body` may be a list of one, as in answers to streams."""
     fault, text = find_fault(body), summarize_body(body)
     kind = _classify(fault, text) or classify_status(status)
@@ -134,7 +134,7 @@ def make_stream_error(fault: Json) -> ProviderError:
     wrapped: Json = {"error": fault}
     code = find_fault(wrapped).get("code")
     if isinstance(code, int) and code >= 400:
-        return read_error(code, {}, wrapped)
+        return read_error(code, {}, body=wrapped)
     text = (fault and summarize_body(wrapped)) or "Gemini reported an unknown error"
     is_invalid = as_string(code) in _INVALID_REQUEST
     otherwise = ProviderErrorKind.REJECTED if is_invalid else ProviderErrorKind.UNAVAILABLE

@@ -76,7 +76,7 @@ def encode(
     request: Request, model: Model, *, start: int = 0, end: int | None = None
 ) -> dict[str, Json]:
     messages, token = _resume(request.messages, model)
-    turns = encode_part(_encode_turn, messages, model, start=start, end=end)
+    turns = encode_part(_encode_turn, messages, model=model, start=start, end=end)
     body: dict[str, Json] = {"contents": _join_neighbours(turns)}
     if request.system.strip():
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
@@ -159,7 +159,7 @@ def _encode_generation(request: Request, model: Model) -> dict[str, Json]:
 def _join_neighbours(turns: list[Turn]) -> list[Json]:
     """Return turns that alternate between user and model; join neighbours of the same role."""
     roles = [turn["role"] for turn in turns]
-    return [*join_runs(turns, bytes(map(eq, roles, roles[1:])) + b"\0", _join_turns)]
+    return [*join_runs(turns, bytes(map(eq, roles, roles[1:])) + b"\0", join=_join_turns)]
 
 
 def _join_turns(*run: Turn) -> Turn:

@@ -111,7 +111,7 @@ def _encode_conversation(
     if is_stored:
         start, kept_id = _find_stored(messages, model)
         made.update({"previous_interaction_id": kept_id} if kept_id else {})
-    made["input"] = encode_part(_encode_steps, messages, model, start=start, end=end)
+    made["input"] = encode_part(_encode_steps, messages, model=model, start=start, end=end)
     return made
 
 

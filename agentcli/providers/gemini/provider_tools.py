@@ -64,11 +64,13 @@ def find_calls_in_steps(steps: Iterable[Mapping[str, Json]]) -> tuple[HostedCall
         elif kind.endswith("_result") and as_string(step.get("call_id")) in calls:
             call_id = as_string(step.get("call_id"))
             error = "failed" if step.get("is_error") is True else ""
-            calls[call_id] = _end_call(calls[call_id], error, len(as_list(step.get("result"))))
+            calls[call_id] = _end_call(
+                calls[call_id], error, results=len(as_list(step.get("result")))
+            )
     return tuple(calls.values())
 
 
-def _end_call(call: HostedCall, error: str, results: int = 1) -> HostedCall:
+def _end_call(call: HostedCall, error: str, *, results: int = 1) -> HostedCall:
     return HostedCall(tool=call.tool, subject=call.subject, results=results, error=error)
 
 

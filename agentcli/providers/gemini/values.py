@@ -75,7 +75,7 @@ def is_validated(tools: tuple[ToolSpec, ...], model: Model) -> bool:
 
     It compiles all schemas of a request or none, and models before Gemini 3 do not know the mode.
     """
-    return is_signing(model) and are_strict(tools, GEMINI, model)
+    return is_signing(model) and are_strict(tools, GEMINI, model=model)
 
 
 # Thinking in both Gemini protocols: levels, and missing signatures

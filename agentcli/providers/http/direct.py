@@ -324,9 +324,13 @@ class DirectSocket:
         """Send a request and wait for the head of its answer. Raise if it is not a success."""
         head = self._build_head(method, path, headers=headers, body_bytes=sum(map(len, body)))
         connection = self._reuse()
-        answer = await self._send_on(connection, head, body, on_sent) if connection else None
+        answer = (
+            await self._send_on(connection, head, body=body, on_sent=on_sent)
+            if connection
+            else None
+        )
         if answer is None:
-            answer = await self._send_on(await self._connect(), head, body, on_sent)
+            answer = await self._send_on(await self._connect(), head, body=body, on_sent=on_sent)
         if answer is None:
             raise ConnectionBroken(
                 f"{self._endpoint} closed the connection without an answer",
@@ -342,7 +346,7 @@ class DirectSocket:
         return answer
 
     async def _send_on(
-        self, link: HttpConnection, head: bytes, body: Body, on_sent: OnSent
+        self, link: HttpConnection, head: bytes, *, body: Body, on_sent: OnSent
     ) -> "_HttpAnswer | None":
         """Return the answer, or None if the connection closed before its first byte."""
         response = ResponseReader()
@@ -408,9 +412,9 @@ class DirectSocket:
             body += answer.read_body(data)
         text = body[:LIMIT_ERROR_BYTES].decode("utf-8", "replace")
         try:
-            return HttpError(head.status, head.headers, json.loads(text))
+            return HttpError(head.status, head.headers, body=json.loads(text))
         except (ValueError, RecursionError):
-            return HttpError(head.status, head.headers, text)
+            return HttpError(head.status, head.headers, body=text)
 
     def _build_head(
         self, method: str, path: str, *, headers: Mapping[str, str], body_bytes: int

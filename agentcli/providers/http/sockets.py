@@ -49,7 +49,7 @@ class Timeouts:
 class HttpError(Exception):
     """An answer of the server with a status that is not a success."""
 
-    def __init__(self, status: int, headers: Mapping[str, str], body: Json) -> None:
+    def __init__(self, status: int, headers: Mapping[str, str], *, body: Json) -> None:
         super().__init__(f"HTTP {status}")
         self.status = status
         self.headers = headers

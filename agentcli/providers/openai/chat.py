@@ -81,7 +81,7 @@ def open_exchange(model: Model, key: str | None) -> Exchange:
 def encode(
     request: Request, model: Model, *, start: int = 0, end: int | None = None
 ) -> dict[str, Json]:
-    messages = encode_part(_encode_message, request.messages, model, start=start, end=end)
+    messages = encode_part(_encode_message, request.messages, model=model, start=start, end=end)
     body: dict[str, Json] = {
         "model": model.name,
         "messages": [
@@ -122,7 +122,7 @@ def _choose_effort(request: Request, model: Model) -> str | None:
 
 @memoize
 def _encode_tool(spec: ToolSpec, model: Model) -> Json:
-    subset = None if NO_STRICT in model.quirks else build_strict_schema(spec, OPENAI, model)
+    subset = None if NO_STRICT in model.quirks else build_strict_schema(spec, OPENAI, model=model)
     function: dict[str, Json] = {
         "name": spec.name,
         "description": spec.description,
@@ -149,7 +149,7 @@ def _encode_system(text: str) -> list[dict[str, Json]]:
 
 def _join_users(messages: list[dict[str, Json]]) -> list[dict[str, Json]]:
     is_user = bytes([message["role"] == "user" for message in messages])
-    return join_runs(messages, bytes(map(and_, is_user, is_user[1:])) + b"\0", _join_contents)
+    return join_runs(messages, bytes(map(and_, is_user, is_user[1:])) + b"\0", join=_join_contents)
 
 
 def _join_contents(*run: dict[str, Json]) -> dict[str, Json]:

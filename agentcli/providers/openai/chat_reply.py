@@ -60,7 +60,7 @@ class StreamedCall:
         last = next((piece for piece in reversed(self.pieces) if piece.strip()), "")
         return last.rstrip().endswith("}") and isinstance(parse_arguments(self.arguments), dict)
 
-    def continues_with(self, given_id: str, name: str, piece: str) -> bool:
+    def continues_with(self, given_id: str, name: str, *, piece: str) -> bool:
         """Return whether a delta at this call's index belongs to it and does not begin another."""
         if given_id and self.id and given_id != self.id:
             return not name and not self.is_complete  # the server makes a new id for every piece
@@ -117,7 +117,7 @@ class CallAssembly:
         index = delta.get("index")
         at = index if isinstance(index, int) else 0
         call = self._current.get(at)
-        if call is None or not call.continues_with(_read_word(delta, "id"), name, piece):
+        if call is None or not call.continues_with(_read_word(delta, "id"), name, piece=piece):
             call = StreamedCall(minted_id=_mint_id(reply_id, len(self._calls)))
             self._calls.append(call)
             self._current[at] = call

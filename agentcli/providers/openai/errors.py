@@ -84,7 +84,7 @@ _NEEDS_RESPONSES = compile_later(r"/v1/responses")
 _NO_TOOLS = compile_later(r"does not support (?:tools|function)", re.I)
 
 
-def read_error(status: int, headers: Mapping[str, str], body: Json) -> ProviderError:
+def read_error(status: int, headers: Mapping[str, str], *, body: Json) -> ProviderError:
     """Return the error of an HTTP answer, with its kind and hint."""
     text = summarize_body(body)
     kind = _classify(find_fault(body), text) or classify_status(status)

@@ -70,7 +70,7 @@ def _declare_tools(declared: RequestTools, model: Model) -> Iterator[Json]:
             yield _encode_tool(spec, model)
 
 
-def make_loaded_item(item: Item, deferred: tuple[ToolSpec, ...], model: Model) -> Item:
+def make_loaded_item(item: Item, deferred: tuple[ToolSpec, ...], *, model: Model) -> Item:
     """Return the result of a search, with the tools that are still available."""
     specs = {spec.name: spec for spec in deferred}
     names = item["names"] if isinstance(item["names"], list) else []
@@ -94,7 +94,7 @@ def _encode_tool(spec: ToolSpec, model: Model) -> Item:
             "description": spec.description,
             "format": grammar,
         }
-    subset = build_strict_schema(spec, OPENAI, model)
+    subset = build_strict_schema(spec, OPENAI, model=model)
     return {
         "type": "function",
         "name": spec.name,
@@ -156,8 +156,12 @@ def encode(
     body: dict[str, Json] = {
         "model": model.name,
         "input": [
-            make_loaded_item(item, request.deferred, model) if item.get("type") == FOUND else item
-            for item in encode_part(_encode_items, request.messages, model, start=start, end=end)
+            make_loaded_item(item, request.deferred, model=model)
+            if item.get("type") == FOUND
+            else item
+            for item in encode_part(
+                _encode_items, request.messages, model=model, start=start, end=end
+            )
         ],
         "stream": True,
         "store": is_stored,

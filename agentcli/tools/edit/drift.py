@@ -59,12 +59,13 @@ def _iter_explanations(known: Sequence[LinePair], style: Style) -> Iterator[Line
         plained = [LinePair(plain(line.drifted), line.own) for line in known]
         trails, blanks = _build_trail_map(plained), _map_blanks(plained)
         for indent in _iter_indent_maps(plained, style):
-            yield _build_line_map(plain, indent, trails, blanks)
+            yield _build_line_map(plain, indent, trails=trails, blanks=blanks)
 
 
 def _build_line_map(
     plain: Callable[[str], str],
     indent: IndentMap,
+    *,
     trails: Callable[[str, str], str | None],
     blanks: dict[str, set[str]],
 ) -> LineMap:
@@ -94,7 +95,7 @@ def _follow_replaced(known: Sequence[LinePair], style: Style) -> LineMap:
         if not line:
             return ""
         before = {indent(get_indent(line)) for indent in maps} or {
-            _borrow_indent(line, replaced, known)
+            _borrow_indent(line, replaced, known=known)
         }
         plain, own = (each.strip(BLANK) for each in replaced or ("", ""))
         body: str | None = line.strip(BLANK)
@@ -108,7 +109,9 @@ def _follow_replaced(known: Sequence[LinePair], style: Style) -> LineMap:
     return find_meant
 
 
-def _borrow_indent(line: str, replaced: LinePair | None, known: Sequence[LinePair]) -> str | None:
+def _borrow_indent(
+    line: str, replaced: LinePair | None, *, known: Sequence[LinePair]
+) -> str | None:
     """Return the indent of a line as that of the file's line at its depth, if that is clear.
 
     It is if the line replaces one that the model wrote at the same depth. A line of its own must

@@ -59,12 +59,12 @@ def plan_edit(raw: str, request: EditRequest) -> PlannedEdit:
     given = Reading(to_lf(request.old), to_lf(request.new))
     if given.old == given.new:
         return _edit_endings(view, request)
-    exact = _edit_exact(view, given, request)
+    exact = _edit_exact(view, given, request=request)
     if exact is not None:
         return exact
     if request.is_stale:
         raise make_refusal(f"{request.path} changed on disk since you read it; read it again.")
-    return _edit_tolerant(view, given, request)
+    return _edit_tolerant(view, given, request=request)
 
 
 def plan_edits(raw: str, requests: Sequence[EditRequest]) -> PlannedEdit:
@@ -83,18 +83,18 @@ def plan_edits(raw: str, requests: Sequence[EditRequest]) -> PlannedEdit:
                 reason = "an edit before it changed its old_text. Join the two, or reorder them."
             where = f"edits[{index}], after those before it" if index else "edits[0]"
             raise make_refusal(f"{where}: {reason}") from None
-        kept = list(_carry(kept, planned.splices, len(text)))
+        kept = list(_carry(kept, planned.splices, size=len(text)))
         text = splice(text, planned.splices)
         overlooked.append(planned.overlooked)
     if text == raw:
         raise make_refusal("the edits together change nothing.")
     return PlannedEdit(
-        splices=tuple(_splice_between(kept, len(raw), text)),
+        splices=tuple(_splice_between(kept, len(raw), text=text)),
         overlooked=" and ".join(dict.fromkeys(filter(None, overlooked))),
     )
 
 
-def plan_lines(raw: str, first: int, last: int, new: str) -> PlannedEdit:
+def plan_lines(raw: str, first: int, *, last: int, new: str) -> PlannedEdit:
     """Plan the replacement of whole lines, counted from 1, which must be in the text."""
     view = LfView(raw)
     start, end = view.find_line_start(first - 1), view.find_line_start(last)
@@ -105,7 +105,7 @@ def plan_lines(raw: str, first: int, last: int, new: str) -> PlannedEdit:
         text = text.removesuffix("\n")
     if text == view.text[start:end]:
         raise make_refusal("new_text is what these lines are already.")
-    return PlannedEdit(splices=(view.splice(start, end, text),))
+    return PlannedEdit(splices=(view.splice((start, end), text),))
 
 
 class _Kept(NamedTuple):
@@ -116,7 +116,7 @@ class _Kept(NamedTuple):
     now: int
 
 
-def _carry(kept: Sequence[_Kept], splices: Sequence[Splice], size: int) -> Iterator[_Kept]:
+def _carry(kept: Sequence[_Kept], splices: Sequence[Splice], *, size: int) -> Iterator[_Kept]:
     """Yield what is left of the stretches after more splices; `size` is that of the text now."""
     ends = [*(each.start for each in splices), size]
     shift = reached = 0
@@ -135,7 +135,7 @@ def _carry(kept: Sequence[_Kept], splices: Sequence[Splice], size: int) -> Itera
             shift += len(splices[number].text) - (reached - end)
 
 
-def _splice_between(kept: Sequence[_Kept], size: int, text: str) -> Iterator[Splice]:
+def _splice_between(kept: Sequence[_Kept], size: int, *, text: str) -> Iterator[Splice]:
     """Yield the splices that lead to a text from the stretches of the first that it keeps."""
     at = now_at = 0
     for start, end, now in (*kept, _Kept(size, size, len(text))):
@@ -162,17 +162,17 @@ def _edit_endings(view: LfView, request: EditRequest) -> PlannedEdit:
     )
 
 
-def _edit_exact(view: LfView, reading: Reading, request: EditRequest) -> PlannedEdit | None:
+def _edit_exact(view: LfView, reading: Reading, *, request: EditRequest) -> PlannedEdit | None:
     """Plan an exact edit; None if nothing matches, or a match shows drifted indentation."""
-    hits = _choose_hits(view, reading, request)
+    hits = _choose_hits(view, reading, request=request)
     spans = [(hit, hit + len(reading.old)) for hit in hits]
     for span in spans:
-        if joins_lines(view.text, *span, reading.new):
+        if joins_lines(view.text, span, new=reading.new):
             raise make_refusal(
                 "old_text begins or ends with a newline that new_text lacks, which would join "
                 "two lines. Give whole lines in both, or the text of both lines in old_text."
             )
-        lead = find_missing_indentation(view.text, *span, reading.new)
+        lead = find_missing_indentation(view.text, span, new=reading.new)
         if lead and (reading.old[0] in BLANK or not reading.new):
             return None
         if lead and not is_indented_like(lead, reading.new):
@@ -182,14 +182,12 @@ def _edit_exact(view: LfView, reading: Reading, request: EditRequest) -> Planned
             )
     if not spans:
         return None
-    if _knows_endings(view, spans, request):
-        return PlannedEdit(
-            splices=tuple(view.splice_verbatim(*span, request.new) for span in spans)
-        )
-    return PlannedEdit(splices=tuple(view.splice(*span, reading.new) for span in spans))
+    if _knows_endings(view, spans, request=request):
+        return PlannedEdit(splices=tuple(view.splice_verbatim(span, request.new) for span in spans))
+    return PlannedEdit(splices=tuple(view.splice(span, reading.new) for span in spans))
 
 
-def _choose_hits(view: LfView, reading: Reading, request: EditRequest) -> list[int]:
+def _choose_hits(view: LfView, reading: Reading, *, request: EditRequest) -> list[int]:
     if request.replace_all:
         separate = separate_hits(view.text, reading.old)
         if separate is None:
@@ -209,7 +207,7 @@ def _choose_hits(view: LfView, reading: Reading, request: EditRequest) -> list[i
     return hits
 
 
-def _knows_endings(view: LfView, spans: Sequence[tuple[int, int]], request: EditRequest) -> bool:
+def _knows_endings(view: LfView, spans: Sequence[tuple[int, int]], *, request: EditRequest) -> bool:
     """Return whether the line endings of new_text count.
 
     They do if the file has no newline, or if old_text matches mixed line endings exactly."""
@@ -218,7 +216,7 @@ def _knows_endings(view: LfView, spans: Sequence[tuple[int, int]], request: Edit
     return is_mixed(request.old) and all(view.read_raw_part(*span) == request.old for span in spans)
 
 
-def _edit_tolerant(view: LfView, given: Reading, request: EditRequest) -> PlannedEdit:
+def _edit_tolerant(view: LfView, given: Reading, *, request: EditRequest) -> PlannedEdit:
     for reading in _list_readings(view, given):
         found = match_by_lines(view, reading)
         if len(found.lines) > 1:

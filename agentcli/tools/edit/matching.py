@@ -20,20 +20,20 @@ COUNTED_PLACES = 100
 
 def list_overlapping_hits(text: str, wanted: str) -> list[int]:
     """Return every position where the text occurs, overlapping ones included, up to a limit."""
-    return list(islice(_iter_hits(text, wanted, 1), COUNTED_HITS))
+    return list(islice(_iter_hits(text, wanted, step=1), COUNTED_HITS))
 
 
 def separate_hits(text: str, wanted: str) -> list[int] | None:
     """Return every position, for replacing them all; None if two of them overlap."""
     hits: list[int] = []
-    for hit in _iter_hits(text, wanted, len(wanted)):
+    for hit in _iter_hits(text, wanted, step=len(wanted)):
         if text.find(wanted, hit + 1, hit + 2 * len(wanted) - 1) >= 0:
             return None
         hits.append(hit)
     return hits
 
 
-def _iter_hits(text: str, wanted: str, step: int) -> Iterator[int]:
+def _iter_hits(text: str, wanted: str, *, step: int) -> Iterator[int]:
     hit = text.find(wanted)
     while hit >= 0:
         yield hit
@@ -67,8 +67,9 @@ def _find_sequences(lines: list[str], wanted: list[str]) -> list[int]:
     return found
 
 
-def joins_lines(text: str, start: int, end: int, new: str) -> bool:
+def joins_lines(text: str, span: tuple[int, int], *, new: str) -> bool:
     """Return whether `new` would join two lines, because only the old text has a newline there."""
+    start, end = span
     before, after = text[start - 1 : start] if start else "", text[end : end + 1]
     at_start = text[start] == "\n" and before not in ("", "\n")
     at_end = text[end - 1] == "\n" and after not in ("", "\n")
@@ -77,12 +78,13 @@ def joins_lines(text: str, start: int, end: int, new: str) -> bool:
     )
 
 
-def find_missing_indentation(text: str, start: int, end: int, new: str) -> str:
+def find_missing_indentation(text: str, span: tuple[int, int], *, new: str) -> str:
     """Return the indentation before a match that old_text, and maybe `new`, leave out.
 
     The match must be the rest of one line. Return an empty string if the indentation does not
     matter: `new` starts at the same depth as the old text and has only one line.
     """
+    start, end = span
     lead = text[text.rfind("\n", 0, start) + 1 : start]
     if lead.strip(BLANK):
         return ""
@@ -137,11 +139,15 @@ def match_by_lines(view: LfView, reading: Reading) -> LineMatch:
     (start,) = starts
     first, past = start - before, start - before + len(whole.old)
     if first >= 0 and past <= len(view.lines) and find_places(view.lines[first:past], whole.old):
-        if not _keeps_blank_ends(whole, before, after) and reading.first_line is None:
+        if not _keeps_blank_ends(whole, before, after=after) and reading.first_line is None:
             return LineMatch(lines=(start + 1,))
-        return _make_match(view, whole, first, [reading.without])
-    core = _without_blank_ends(view, whole, start, before=before, after=after)
-    return _make_match(view, core, start, [reading.without, "blank lines"]) if core else LineMatch()
+        return _make_match(view, whole, first=first, overlooked=[reading.without])
+    core = _without_blank_ends(view, whole, start=start, before=before, after=after)
+    return (
+        _make_match(view, core, first=start, overlooked=[reading.without, "blank lines"])
+        if core
+        else LineMatch()
+    )
 
 
 def _find_places_past_blanks(view: LfView, old: Sequence[str]) -> list[int]:
@@ -178,7 +184,7 @@ def _count_blank_start(lines: Sequence[str]) -> int:
     return next((index for index, line in enumerate(lines) if not is_blank(line)), len(lines))
 
 
-def _keeps_blank_ends(lines: _Lines, before: int, after: int) -> bool:
+def _keeps_blank_ends(lines: _Lines, before: int, *, after: int) -> bool:
     """Return whether new_text keeps the blank lines at both ends of old_text.
 
     Otherwise they may be meant to go, or have slipped into old_text by mistake."""
@@ -187,7 +193,7 @@ def _keeps_blank_ends(lines: _Lines, before: int, after: int) -> bool:
 
 
 def _without_blank_ends(
-    view: LfView, lines: _Lines, start: int, *, before: int, after: int
+    view: LfView, lines: _Lines, *, start: int, before: int, after: int
 ) -> _Lines | None:
     """Drop blank ends that the file does not have; None if new_text may mean its own."""
     old, new = lines.old, lines.new
@@ -197,8 +203,8 @@ def _without_blank_ends(
     core = _Lines(old[before : len(old) - after], new[first:past])
     own = view.lines[start : start + len(core.old)]
     beside = view.lines[start - 1 : start], view.lines[start + len(own) : start + len(own) + 1]
-    at_start = _is_accidental(old[:before], new[:first], beside[0])
-    at_end = _is_accidental(old[len(old) - after :], new[past:], beside[1])
+    at_start = _is_accidental(old[:before], new[:first], beside=beside[0])
+    at_end = _is_accidental(old[len(old) - after :], new[past:], beside=beside[1])
     if not (at_start and at_end):
         return None
     if (first and _keeps_gap(core.old, core.new)) or (
@@ -207,10 +213,10 @@ def _without_blank_ends(
         return None
     # If new_text is written like the file, though old_text is not, all of its lines are meant.
     has_dropped = len(core.new) < len(new)
-    return None if has_dropped and is_own_text(own, core.old, core.new) else core
+    return None if has_dropped and is_own_text(own, core.old, new=core.new) else core
 
 
-def _is_accidental(old: Sequence[str], new: Sequence[str], beside: Sequence[str]) -> bool:
+def _is_accidental(old: Sequence[str], new: Sequence[str], *, beside: Sequence[str]) -> bool:
     """Return whether blank lines at one end slipped in by mistake.
 
     They did if both arguments have them, or if only old_text does and the file has none there."""
@@ -224,27 +230,27 @@ def _keeps_gap(old: Sequence[str], new: Sequence[str]) -> bool:
     return any(is_blank(before) and line == new[0] for before, line in pairwise(old))
 
 
-def _make_match(view: LfView, lines: _Lines, first: int, overlooked: list[str]) -> LineMatch:
+def _make_match(view: LfView, lines: _Lines, *, first: int, overlooked: list[str]) -> LineMatch:
     past = first + len(lines.old)
     own = view.lines[first:past]
     overlooked.append(describe_difference(own, lines.old))
     return LineMatch(
         lines=(first + 1,),
-        splice=_splice(view, lines, first),
+        splice=_splice(view, lines, first=first),
         overlooked=" and ".join(filter(None, overlooked)),
     )
 
 
-def _splice(view: LfView, wanted: _Lines, first: int) -> Splice | None:
+def _splice(view: LfView, wanted: _Lines, *, first: int) -> Splice | None:
     past = first + len(wanted.old)
     own = view.lines[first:past]
-    lines = rebuild_lines(own, wanted.old, wanted.new, style=view.style)
+    lines = rebuild_lines(own, wanted.old, new=wanted.new, style=view.style)
     if lines is None or lines == own:
         return None
     start = view.find_line_start(first)
     if not lines:
-        return view.splice(start, view.find_line_start(past), "")
-    return view.splice(start, start + len("\n".join(own)), "\n".join(lines))
+        return view.splice((start, view.find_line_start(past)), "")
+    return view.splice((start, start + len("\n".join(own))), "\n".join(lines))
 
 
 # Blank lines between the lines of old_text, where the file has more or fewer of them.
@@ -274,14 +280,14 @@ def take_own_blank_lines(view: LfView, reading: Reading) -> Reading | None:
         own_gap = view.lines[own_start + 1 : own_end]
         old[start + 1 : end] = own_gap
         new[first + 1 : first + end - start] = own_gap
-    if not different or _grows_at_blank_line(view, reading, filled, found):
+    if not different or _grows_at_blank_line(view, reading, filled=filled, found=found):
         return None
     without = " and ".join(filter(None, [reading.without, "blank lines"]))
     return replace(reading, old="\n".join(old), new="\n".join(new), without=without)
 
 
 def _grows_at_blank_line(
-    view: LfView, reading: Reading, filled: Sequence[int], found: Sequence[int]
+    view: LfView, reading: Reading, *, filled: Sequence[int], found: Sequence[int]
 ) -> bool:
     """Return whether lines are added at an end where the file has a blank line, too.
 

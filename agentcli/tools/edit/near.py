@@ -91,9 +91,9 @@ def show_closest(view: LfView, old: str, *, name: str) -> str:
     last = min(first + min(len(old.split("\n")), SHOWN_LINES), len(view.lines))
     shown = f"Closest, line {first + 1}:\n{number_lines(view.lines[first:last], first + 1)}"
     notes = chain(
-        _list_left_out(view.lines[first:], wanted, first + 1, name),
-        _list_invisible(view.lines[first:], wanted, first + 1, name),
-        _list_ends(view, old, wanted, first, name),
+        _list_left_out(view.lines[first:], wanted, first=first + 1, name=name),
+        _list_invisible(view.lines[first:], wanted, first=first + 1, name=name),
+        _list_ends(view, old, wanted=wanted, first=first, name=name),
     )
     return "\n".join([shown, *islice(notes, 1)])
 
@@ -104,7 +104,7 @@ def number_lines(lines: Sequence[str], first: int) -> str:
 
 
 def _list_left_out(
-    lines: Sequence[str], wanted: Sequence[str], first: int, name: str
+    lines: Sequence[str], wanted: Sequence[str], *, first: int, name: str
 ) -> Iterator[str]:
     """Describe lines of the file that a text goes on without, as if they were not there."""
     own, forms = ([*map(normalize_line, part)] for part in (lines, wanted))
@@ -119,14 +119,14 @@ def _list_left_out(
 
 
 def _list_invisible(
-    lines: Sequence[str], wanted: Sequence[str], first: int, name: str
+    lines: Sequence[str], wanted: Sequence[str], *, first: int, name: str
 ) -> Iterator[str]:
     """Describe invisible differences between lines that are otherwise equal."""
     for number, (own, old) in enumerate(zip(lines, wanted, strict=False), first):
         if own == old:
             continue
         if normalize_line(own) != normalize_line(old):
-            how = _spell_inner(own, old, name)
+            how = _spell_inner(own, old, name=name)
         elif get_indent(own) != get_indent(old):
             how = (
                 f"begins with {_spell_blank(get_indent(own))}, in {name} "
@@ -146,7 +146,7 @@ def _list_invisible(
             yield f"[line {number} {how}]"
 
 
-def _spell_inner(own: str, old: str, name: str) -> str:
+def _spell_inner(own: str, old: str, *, name: str) -> str:
     """Spell out the part in which two lines differ; return nothing if the lines show it."""
     start = count_common_start(own, old)
     end = count_common_start(own[start:][::-1], old[start:][::-1])
@@ -167,7 +167,7 @@ def _spell_char(text: str) -> str:
 
 
 def _list_ends(
-    view: LfView, old: str, wanted: Sequence[str], first: int, name: str
+    view: LfView, old: str, *, wanted: Sequence[str], first: int, name: str
 ) -> Iterator[str]:
     """Describe what a text has before or after lines that are all as in the file."""
     own = view.lines[first : first + len(wanted)]

@@ -113,7 +113,7 @@ def _unescape(old: str, new: str) -> Iterator[Reading]:
     plain_old, plain_new = to_lf(plain_old), to_lf(plain_new)
     if "\n" in new and _ESCAPE.search(new):
         return  # its newlines are real, but its other escapes may not be
-    if (_DOUBLED in old and _DOUBLED in new) or _is_sure(plain_old, new, plain_new):
+    if (_DOUBLED in old and _DOUBLED in new) or _is_sure(plain_old, new, plain_new=plain_new):
         yield Reading(plain_old, plain_new, "escapes")
 
 
@@ -166,7 +166,7 @@ def _as_written(text: str) -> str:
     return _ESCAPE.sub(lambda escape: _UNESCAPED[escape[1]], text)
 
 
-def _is_sure(plain_old: str, new: str, plain_new: str) -> bool:
+def _is_sure(plain_old: str, new: str, *, plain_new: str) -> bool:
     """Return whether the escapes undone in new_text cannot be escapes of the code itself."""
     if plain_new == new:
         return True

@@ -176,7 +176,7 @@ def _find_level(own: Sequence[str], old: Sequence[str]) -> tuple[str, Callable[[
     )
 
 
-def is_own_text(own: Sequence[str], old: Sequence[str], new: Sequence[str]) -> bool:
+def is_own_text(own: Sequence[str], old: Sequence[str], *, new: Sequence[str]) -> bool:
     """Return whether old_text drifted, but new_text is written like the file."""
     return (
         bool(describe_difference(own, old)) and judge_new_text(_pair_lines(own, old), new) == "own"
@@ -184,20 +184,22 @@ def is_own_text(own: Sequence[str], old: Sequence[str], new: Sequence[str]) -> b
 
 
 def rebuild_lines(
-    own: Sequence[str], old: Sequence[str], new: Sequence[str], *, style: Style
+    own: Sequence[str], old: Sequence[str], *, new: Sequence[str], style: Style
 ) -> list[str] | None:
     """Return the lines to write, or None if it is not certain what is meant."""
     _, form = _find_level(own, old)
     if [form(line) for line in old] == [form(line) for line in new]:
         return None  # the edit changes only what was ignored to find the place
     known = _pair_lines(own, old)
-    match _judge_certainly(known, new, style):
+    match _judge_certainly(known, new, style=style):
         case "drifted" if _is_flat([*old, *new]) and not _is_flat(own) and _opens_block(new):
             return None  # all indentation was lost, also that of the block
         case "drifted":
-            result = _merge_lines(known, new, _retain_copies(known, learn_line_map(known, style)))
+            result = _merge_lines(
+                known, new, meant=_retain_copies(known, learn_line_map(known, style))
+            )
         case "own":
-            result = _merge_lines([LinePair(line, line) for line in own], new, _keep_verbatim)
+            result = _merge_lines([LinePair(line, line) for line in own], new, meant=_keep_verbatim)
         case None:
             return None
     looks_drifted = _build_drift_detector(known, style)
@@ -234,7 +236,7 @@ def _retain_copies(known: Sequence[LinePair], meant: LineMap) -> LineMap:
 
 
 def _merge_lines(
-    known: Sequence[LinePair], new: Sequence[str], meant: LineMap
+    known: Sequence[LinePair], new: Sequence[str], *, meant: LineMap
 ) -> Iterator[tuple[str | None, bool]]:
     """Yield each line of the result, with True if it was added."""
     reached = 0
@@ -278,7 +280,9 @@ def _opens_block(lines: Sequence[str]) -> bool:
     )
 
 
-def _judge_certainly(known: Sequence[LinePair], new: Sequence[str], style: Style) -> Verdict | None:
+def _judge_certainly(
+    known: Sequence[LinePair], new: Sequence[str], *, style: Style
+) -> Verdict | None:
     """Return the verdict, also for no lines; None if both texts may have another width.
 
     With half or twice the file's width, a line one level deeper can look like one of the file."""

@@ -59,15 +59,17 @@ class LfView:
     def read_raw_part(self, start: int, end: int) -> str:
         return self.raw[self._to_raw(start) : self._to_raw(end)]
 
-    def splice(self, start: int, end: int, text: str) -> Splice:
+    def splice(self, span: tuple[int, int], text: str) -> Splice:
         """Turn positions and text of the view into a splice of the raw text.
 
         New lines take the ending of what they replace, or else the most common ending of the file.
         """
+        start, end = span
         ended = "".join(self._apply_endings(self.read_raw_part(start, end), text))
         return Splice(start=self._to_raw(start), end=self._to_raw(end), text=ended)
 
-    def splice_verbatim(self, start: int, end: int, raw_text: str) -> Splice:
+    def splice_verbatim(self, span: tuple[int, int], raw_text: str) -> Splice:
+        start, end = span
         return Splice(start=self._to_raw(start), end=self._to_raw(end), text=raw_text)
 
     def _apply_endings(self, replaced: str, text: str) -> Iterator[str]:

@@ -46,8 +46,8 @@ def iter_indent_maps(
         yield str
         return
     seen = {drifted for drifted, _ in pairs}
-    scaled = _build_scaling_test(pairs, *different, indents)
-    maps = (*_iter_shifts(*different, scaled), *_iter_scales(pairs), *_iter_tab_maps(seen, indents))
+    scaled = _build_scaling_test(pairs, different, indents=indents)
+    maps = (*_iter_shifts(different, scaled), *_iter_scales(pairs), *_iter_tab_maps(seen, indents))
     for candidate in maps:
         if all(candidate(drifted) == own for drifted, own in pairs):
             yield (
@@ -65,7 +65,8 @@ def _apply_plausible(candidate: IndentMap, indents: Collection[str], indent: str
     return None if mapped not in indents and (indent in indents or is_mixed) else mapped
 
 
-def _iter_shifts(drifted: str, own: str, scaled: Callable[[str], bool]) -> Iterator[IndentMap]:
+def _iter_shifts(different: tuple[str, str], scaled: Callable[[str], bool]) -> Iterator[IndentMap]:
+    drifted, own = different
     if own.endswith(drifted):
         missing = own[: len(own) - len(drifted)]
         yield lambda indent: None if scaled(indent) else missing + indent
@@ -81,14 +82,15 @@ def _iter_shifts(drifted: str, own: str, scaled: Callable[[str], bool]) -> Itera
 
 
 def _build_scaling_test(
-    pairs: Sequence[tuple[str, str]], drifted: str, own: str, indents: Collection[str]
+    pairs: Sequence[tuple[str, str]], different: tuple[str, str], *, indents: Collection[str]
 ) -> Callable[[str], bool]:
     """Return a test: an indent may be of another width, rather than shifted.
 
     At a single depth, a shift looks the same as a width of twice or half the file's. It was a shift
     if that gives a depth that the file can have, and the other width does not.
     """
-    may_be = is_twice_or_half(drifted, own) and _are_scaled(pairs, drifted, own)
+    drifted, own = different
+    may_be = is_twice_or_half(drifted, own) and _are_scaled(pairs, drifted, own=own)
     (kind, *others) = {*drifted, *own} or {""}
     unit = _find_unit(kind, indents)
 
@@ -111,7 +113,7 @@ def _iter_scales(pairs: Sequence[tuple[str, str]]) -> Iterator[IndentMap]:
         return
     (kind,), (drifted, own) = kinds, widths[-1]
     unit = gcd(*(width for _, width in widths))
-    if not _are_scaled(pairs, kind * drifted, kind * own):
+    if not _are_scaled(pairs, kind * drifted, own=kind * own):
         return
 
     def scale(indent: str) -> str | None:
@@ -125,7 +127,7 @@ def is_twice_or_half(one: str, other: str) -> bool:
     return len(other) in (2 * len(one), len(one) / 2)
 
 
-def _are_scaled(pairs: Sequence[tuple[str, str]], drifted: str, own: str) -> bool:
+def _are_scaled(pairs: Sequence[tuple[str, str]], drifted: str, *, own: str) -> bool:
     return all(len(one) * len(own) == len(other) * len(drifted) for one, other in pairs)
 
 

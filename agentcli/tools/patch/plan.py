@@ -111,10 +111,10 @@ class _HunkSearch:
             if line.rstrip(BLANK) != there.rstrip(BLANK)
         ]
         if not drifted:
-            return list(_iter_splices(self._view, self._hunk, first))
-        lines = rebuild_lines(own, old, self._hunk.new, style=self._view.style)
+            return list(_iter_splices(self._view, self._hunk, first=first))
+        lines = rebuild_lines(own, old, new=self._hunk.new, style=self._view.style)
         if lines is not None:
-            return [self._replace_between(first, own, lines)]
+            return [self._replace_between(first, own, lines=lines)]
         removed = {text for mark, text in self._hunk.lines if mark == REMOVED}
         added = "".join(text for mark, text in self._hunk.lines if mark == ADDED)
         is_plain = find_typography(added) <= find_typography("".join(own))
@@ -123,13 +123,13 @@ class _HunkSearch:
                 f"differs from {self._path} in quotes, dashes or spaces. Copy its lines exactly",
                 old,
             )
-        return list(_iter_splices(self._view, self._hunk, first))
+        return list(_iter_splices(self._view, self._hunk, first=first))
 
-    def _replace_between(self, first: int, own: Sequence[str], lines: Sequence[str]) -> Splice:
+    def _replace_between(self, first: int, own: Sequence[str], *, lines: Sequence[str]) -> Splice:
         """Replace all but the lines kept at both ends: the next hunk may begin with them."""
         start, end = _count_kept(self._hunk.lines), _count_kept(reversed(self._hunk.lines))
         between = lines[start : len(lines) - end]
-        return _splice(self._view, first + start, first + len(own) - end, between)
+        return _splice(self._view, first + start, end=first + len(own) - end, added=between)
 
     def _locate_addition(self) -> int:
         """Locate a hunk with only added lines: in an empty file, or at the end if it says so."""
@@ -172,15 +172,15 @@ class _HunkSearch:
         old = self._hunk.old
         bare = [line.rstrip(BLANK) for line in old]
         return (
-            self._find_line_hits(self._lines, old, spans)
-            or self._find_line_hits(self._bare, bare, spans)
-            or self._find_line_hits(self._plain, list(map(to_plain_typography, bare)), spans)
+            self._find_line_hits(self._lines, old, spans=spans)
+            or self._find_line_hits(self._bare, bare, spans=spans)
+            or self._find_line_hits(self._plain, list(map(to_plain_typography, bare)), spans=spans)
         )
 
     def _find_line_hits(
-        self, lines: Sequence[str], wanted: Sequence[str], spans: Sequence[_Span]
+        self, lines: Sequence[str], wanted: Sequence[str], *, spans: Sequence[_Span]
     ) -> list[int]:
-        hits = {hit for span in spans for hit in _iter_positions(lines, wanted, span)}
+        hits = {hit for span in spans for hit in _iter_positions(lines, wanted, span=span)}
         if self._hunk.at_end:
             hits &= {len(lines) - len(wanted)}
         return sorted(hits)
@@ -224,7 +224,7 @@ class _HunkSearch:
         return ToolError(f"{text} {closest}" if closest else text)
 
 
-def _iter_positions(lines: Sequence[str], wanted: Sequence[str], span: _Span) -> Iterator[int]:
+def _iter_positions(lines: Sequence[str], wanted: Sequence[str], *, span: _Span) -> Iterator[int]:
     start = span.start
     with suppress(ValueError):  # `index` raises it if there are no more
         while True:
@@ -234,14 +234,14 @@ def _iter_positions(lines: Sequence[str], wanted: Sequence[str], span: _Span) ->
             start += 1
 
 
-def _iter_splices(view: LfView, hunk: Hunk, first: int) -> Iterator[Splice]:
+def _iter_splices(view: LfView, hunk: Hunk, *, first: int) -> Iterator[Splice]:
     """Yield one splice for each run of removed or added lines."""
     at = start = first
     added: list[str] = []
     for mark, text in (*hunk.lines, (KEPT, "")):
         if mark == KEPT:
             if added or at > start:
-                yield _splice(view, start, at, added)
+                yield _splice(view, start, end=at, added=added)
             at += 1
             start, added = at, []
         elif mark == ADDED:
@@ -250,14 +250,14 @@ def _iter_splices(view: LfView, hunk: Hunk, first: int) -> Iterator[Splice]:
             at += 1
 
 
-def _splice(view: LfView, start: int, end: int, added: Sequence[str]) -> Splice:
+def _splice(view: LfView, start: int, *, end: int, added: Sequence[str]) -> Splice:
     begin, past = view.find_line_start(start), view.find_line_start(end)
     text = "".join(f"{line}\n" for line in added)
     is_last = end == len(view.lines) and view.text[-1:] not in ("", "\n")
     if is_last and added:
         # The file has no final newline, and must not get one.
         text = text[:-1] if end > start else f"\n{text[:-1]}"
-    return view.splice(begin, past, text)
+    return view.splice((begin, past), text)
 
 
 def _display_line(line: str) -> str:
@@ -292,22 +292,22 @@ class PlannedChange:
     """A clause such as "edited src/a.py (+1 -1)"."""
 
 
-def plan_change(change: FileChange, workspace: Workspace, hidden: HiddenValues) -> PlannedChange:
+def plan_change(change: FileChange, workspace: Workspace, *, hidden: HiddenValues) -> PlannedChange:
     """Plan one change; raise ToolError with the reason if it is impossible."""
     path = workspace.locate(change.path)
     workspace.require_writable(path)
     match change:
         case Add():
-            return _plan_add(change, path, hidden)
+            return _plan_add(change, path, hidden=hidden)
         case Delete():
-            return _plan_delete(change, path, workspace)
+            return _plan_delete(change, path, workspace=workspace)
         case Update(move_to=str(move_to)):
-            return _plan_move(change, path, workspace, hidden, move_to=move_to)
+            return _plan_move(change, path, workspace=workspace, hidden=hidden, move_to=move_to)
         case Update():
-            return _plan_edit(change, path, workspace, hidden)
+            return _plan_edit(change, path, workspace=workspace, hidden=hidden)
 
 
-def _plan_add(change: Add, path: WorkspacePath, hidden: HiddenValues) -> PlannedChange:
+def _plan_add(change: Add, path: WorkspacePath, *, hidden: HiddenValues) -> PlannedChange:
     _require_free(path, f'Change it with "*** Update File: {path.given}".')
     text = hidden.restore(change.text, current="", path=path.given)
     comparison = compare("", text, path=path.given, created=True)
@@ -318,8 +318,8 @@ def _plan_add(change: Add, path: WorkspacePath, hidden: HiddenValues) -> Planned
     )
 
 
-def _plan_delete(change: Delete, path: WorkspacePath, workspace: Workspace) -> PlannedChange:
-    _require_no_link(change.path, path, workspace)
+def _plan_delete(change: Delete, path: WorkspacePath, *, workspace: Workspace) -> PlannedChange:
+    _require_no_link(change.path, path, workspace=workspace)
     data, mode = _read(path, workspace)
     try:
         text = decode(data)[0]
@@ -333,9 +333,11 @@ def _plan_delete(change: Delete, path: WorkspacePath, workspace: Workspace) -> P
 
 
 def _plan_edit(
-    change: Update, path: WorkspacePath, workspace: Workspace, hidden: HiddenValues
+    change: Update, path: WorkspacePath, *, workspace: Workspace, hidden: HiddenValues
 ) -> PlannedChange:
-    before, after, comparison, splices = _apply_hunks(change, path, workspace, hidden)
+    before, after, comparison, splices = _apply_hunks(
+        change, path, workspace=workspace, hidden=hidden
+    )
     step = PatchStep(path=path, before=before, after=after, source=path, splices=splices)
     return PlannedChange(
         steps=(step,),
@@ -345,9 +347,9 @@ def _plan_edit(
 
 
 def _plan_move(
-    change: Update, path: WorkspacePath, workspace: Workspace, hidden: HiddenValues, *, move_to: str
+    change: Update, path: WorkspacePath, *, workspace: Workspace, hidden: HiddenValues, move_to: str
 ) -> PlannedChange:
-    _require_no_link(change.path, path, workspace)
+    _require_no_link(change.path, path, workspace=workspace)
     target = workspace.locate(move_to)
     workspace.require_writable(target)
     _require_free(target, f"Move {path.given} to another name, or delete it first.")
@@ -355,7 +357,9 @@ def _plan_move(
     after, comparison = data, compare("", "", path=path.given)
     splices: tuple[Splice, ...] = ()
     if change.hunks:
-        data, after, comparison, splices = _apply_hunks(change, path, workspace, hidden)
+        data, after, comparison, splices = _apply_hunks(
+            change, path, workspace=workspace, hidden=hidden
+        )
     return PlannedChange(
         steps=(
             PatchStep(
@@ -369,7 +373,7 @@ def _plan_move(
 
 
 def _apply_hunks(
-    change: Update, path: WorkspacePath, workspace: Workspace, hidden: HiddenValues
+    change: Update, path: WorkspacePath, *, workspace: Workspace, hidden: HiddenValues
 ) -> tuple[bytes, bytes, Comparison, tuple[Splice, ...]]:
     """Return the bytes before and after, and the changes to the text."""
     file = load_text(workspace, path)
@@ -397,7 +401,7 @@ def _require_free(path: WorkspacePath, otherwise: str) -> None:
         raise ToolError(f"{path.given} exists already. {otherwise}")
 
 
-def _require_no_link(path: str, located: WorkspacePath, workspace: Workspace) -> None:
+def _require_no_link(path: str, located: WorkspacePath, *, workspace: Workspace) -> None:
     """Raise ToolError for a link: only the named file is removed, never its target."""
     if Path(workspace.root, path).is_symlink():
         raise ToolError(f"{located.given} is a symbolic link. Name {located.relative} itself.")

@@ -254,11 +254,11 @@ def _follow(
     child: "subprocess.Popen[bytes]", separator: bytes, take: Callable[[bytes], bool]
 ) -> None:
     with child:
-        if child.stdout and not _feed(child.stdout.fileno(), separator, take):
+        if child.stdout and not _feed(child.stdout.fileno(), separator, take=take):
             child.kill()
 
 
-def _feed(reader: int, separator: bytes, take: Callable[[bytes], bool]) -> bool:
+def _feed(reader: int, separator: bytes, *, take: Callable[[bytes], bool]) -> bool:
     """Pass the records to `take`; return False if it had enough before the end."""
     held = bytearray()
     while chunk := os.read(reader, _CHUNK_BYTES):

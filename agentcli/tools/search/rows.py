@@ -85,12 +85,10 @@ class MatchRows:
 
     def notes(self) -> Iterator[str]:
         if self._unreadable:
-            yield f"{pluralize(self._unreadable, 'match', 'matches')} of over 16 MB not shown"
+            yield f"{pluralize(self._unreadable, 'match', many='matches')} of over 16 MB not shown"
         if self.more:
-            found = (
-                f"{pluralize(self.matches, 'match', 'matches')} in {pluralize(self.files, 'file')}"
-            )
-            yield f"first {found}; {NARROW}"
+            found = pluralize(self.matches, "match", many="matches")
+            yield f"first {found} in {pluralize(self.files, 'file')}; {NARROW}"
 
     def take(self, record: bytes) -> bool:
         message = _parse_message(record)
@@ -167,9 +165,8 @@ class FileCounts:
         if self.more:
             yield f"first {pluralize(self.files, 'file')}; {NARROW}"
         elif self._with_counts and self._counts:
-            yield (
-                f"{pluralize(self.matches, 'match', 'matches')} in {pluralize(self.files, 'file')}"
-            )
+            found = pluralize(self.matches, "match", many="matches")
+            yield f"{found} in {pluralize(self.files, 'file')}"
 
     def take(self, record: bytes) -> bool:
         raw_path, nul, count = (self._held + record).rpartition(b"\0")
@@ -217,11 +214,11 @@ def _iter_rows(data: dict[str, Any], *, is_match: bool) -> Iterator[_Row]:
     start, end = first["start"], first.get("end", first["start"])
     lines = _decode_raw(data["lines"]).removesuffix(b"\n").split(b"\n")
     for number, line in enumerate(lines, data["line_number"]):
-        yield _Row(number, is_match, _cut_window(line.removesuffix(b"\r"), start, end))
+        yield _Row(number, is_match, _cut_window(line.removesuffix(b"\r"), start, end=end))
         start, end = 0, 0
 
 
-def _cut_window(line: bytes, start: int, end: int) -> str:
+def _cut_window(line: bytes, start: int, *, end: int) -> str:
     """Return the part of a line around its match; positions are in bytes."""
     # A character has at most four bytes: anything further away cannot be in the window.
     reach = 4 * ROW_LIMIT_CHARS + 4

@@ -85,7 +85,7 @@ def build_scope(
     if not stat.S_ISDIR(found.st_mode):
         raise ToolError(f"{located.given} is neither a file nor a directory.")
     try:
-        return _scope_directory(workspace, located, glob, granted)
+        return _scope_directory(workspace, located, glob=glob, granted=granted)
     except globs.GlobError as error:
         raise ToolError(
             f"{to_printable(glob or '')} is not a glob: {error}.", kind=ErrorKind.INVALID_INPUT
@@ -106,7 +106,7 @@ def _scope_file(workspace: Workspace, path: WorkspacePath) -> SearchScope:
 
 
 def _scope_directory(
-    workspace: Workspace, path: WorkspacePath, glob: str | None, granted: Grants
+    workspace: Workspace, path: WorkspacePath, *, glob: str | None, granted: Grants
 ) -> SearchScope:
     where = "the workspace" if path.path == workspace.root else path.given
     wanted: list[str] = []
@@ -114,7 +114,7 @@ def _scope_directory(
     if glob and glob.startswith("!"):
         arguments += (f"--glob=!{one}" for one in _exclude(glob))
     elif glob:
-        path, wanted = _narrow(workspace, path, glob, granted)
+        path, wanted = _narrow(workspace, path, glob=glob, granted=granted)
         arguments += _name_filter(wanted)
     rules: tuple[str, ...] = ()
     if workspace.is_work(path):
@@ -156,7 +156,7 @@ def _exclude(glob: str) -> list[str]:
 
 
 def _narrow(
-    workspace: Workspace, path: WorkspacePath, glob: str, granted: Grants
+    workspace: Workspace, path: WorkspacePath, *, glob: str, granted: Grants
 ) -> tuple[WorkspacePath, list[str]]:
     """Return the deepest directory that the glob spells out, and the rest of the glob.
 

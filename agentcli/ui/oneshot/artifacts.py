@@ -81,7 +81,7 @@ class OutputFolder:
         with suppress(FileNotFoundError):
             self._folder.unlink(name)
         # It holds what the model and the commands said, which is for the user alone.
-        handle = self._folder.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        handle = self._folder.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=0o600)
         try:
             _write_whole(handle, text)
         finally:
@@ -141,7 +141,7 @@ class ArtifactFiles:
         """
         with _report_write_errors("what the run leaves"):
             if self.directory is not None:
-                for name, text in self._render_files(summary, settings, log):
+                for name, text in self._render_files(summary, settings, log=log):
                     self.directory.write(name, text)
         if ReportFormat.GITHUB in self.reports:
             self._write_job_files(summary)
@@ -159,7 +159,7 @@ class ArtifactFiles:
             )
 
     def _render_files(
-        self, summary: RunSummary, settings: Settings | None, log: Path | None
+        self, summary: RunSummary, settings: Settings | None, *, log: Path | None
     ) -> Iterator[tuple[str, str]]:
         result = {
             "v": 1,

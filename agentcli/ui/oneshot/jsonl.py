@@ -109,7 +109,7 @@ class JsonRenderer:
             self.write_line(_build_usage(event, self._turn))
             return
         self._replies += 1
-        for row in _build_reply(event, self._turn, self._get_window(self._model)):
+        for row in _build_reply(event, self._turn, window_tokens=self._get_window(self._model)):
             self.write_line(row)
 
     def _add_piece(self, row: JsonRow, text: str) -> None:
@@ -275,7 +275,7 @@ def _build_session_start(event: SessionStarted | SessionResumed) -> JsonRow:
     }
 
 
-def _build_reply(event: ModelReplied, turn: int, window_tokens: int | None) -> list[JsonRow]:
+def _build_reply(event: ModelReplied, turn: int, *, window_tokens: int | None) -> list[JsonRow]:
     message = event.message
     messages = [{"type": "message", "turn": turn, "text": message.text}] if message.text else []
     filled = message.usage.prompt_tokens + message.usage.output_tokens

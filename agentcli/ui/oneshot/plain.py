@@ -184,7 +184,7 @@ class ProgressRenderer:
         call = self._calls.get(result.call_id, unknown)
         if call.caller and isinstance(result.details, FileView | Matches):
             return  # a program only reads: its own line counts its calls
-        line = format_call(call, result, event.duration_s)
+        line = format_call(call, result, duration_s=event.duration_s)
         match result.details:
             case Diff(unified=unified):
                 self._write_card(line, unified)

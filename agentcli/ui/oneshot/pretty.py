@@ -53,7 +53,9 @@ class TerminalRenderer:
                     self._show_running(call)
             case CallFinished(result=result):
                 asked = self._calls.get(result.call_id)
-                self._write(self.view.render_card(self._judged.get(result.call_id), event, asked))
+                self._write(
+                    self.view.render_card(self._judged.get(result.call_id), event, call=asked)
+                )
             case _:
                 self._remarks(event)
 

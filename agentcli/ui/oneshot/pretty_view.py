@@ -34,7 +34,7 @@ class TerminalView:
         return stream.feed(markdown) + stream.finish()
 
     def render_card(
-        self, judged: CallJudged | None, finished: CallFinished, call: ToolCall | None
+        self, judged: CallJudged | None, finished: CallFinished, *, call: ToolCall | None
     ) -> str:
         return self._cards.add_finished(judged, finished, call=call)
 
@@ -46,7 +46,11 @@ class TerminalView:
         if self._paint.accessible:
             return ""
         lines, _ = render_header(
-            CardState.RUNNING, call.name, read_subject(call), ["running"], self._paint
+            CardState.RUNNING,
+            call.name,
+            target=read_subject(call),
+            remarks=["running"],
+            paint=self._paint,
         )
         return self._paint.render_lines(lines[:1]).removesuffix("\n")
 
@@ -68,7 +72,7 @@ def open_view(descriptor: int, environ: Mapping[str, str]) -> TerminalView:
 
 def build_paint(descriptor: int, environ: Mapping[str, str]) -> Paint:
     """Return a paint for the terminal at a descriptor. The terminal is not queried."""
-    theme, depth = choose_theme("auto", None, environ, True)
+    theme, depth = choose_theme("auto", None, environ=environ, is_tty=True)
     try:
         size = os.get_terminal_size(descriptor)
     except OSError:

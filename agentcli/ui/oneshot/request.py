@@ -64,7 +64,7 @@ def read_prompt(prompt: str | None, file: Path | None) -> str:
 
 
 def read_attachments(
-    prompt: str, images: Sequence[Path], workspace: Path, *, takes_stdin: bool
+    prompt: str, images: Sequence[Path], *, workspace: Path, takes_stdin: bool
 ) -> tuple[Attachment, ...]:
     """Return what goes to the model besides the prompt. Raise UsageError if it is unusable."""
     piped = _read_stdin_attachment() if takes_stdin else ()
@@ -399,7 +399,7 @@ class RunRequest:
             settings=settings,
             prompt=prompt,
             attachments=read_attachments(
-                prompt, self.images, settings.workspace, takes_stdin=not is_from_pipe
+                prompt, self.images, workspace=settings.workspace, takes_stdin=not is_from_pipe
             ),
             requirements=RunRequirements(
                 checks=self.checks,

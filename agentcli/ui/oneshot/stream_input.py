@@ -145,7 +145,7 @@ class StreamConversation:
         ended, number = None, 0
         while (prompt := await self._wait_for_prompt()) is not None:
             number += 1
-            ended = await self._run_prompt(number, prompt, notes)
+            ended = await self._run_prompt(number, prompt, notes=notes)
         if ended is None:
             raise UsageError(
                 "stdin ended without a prompt",
@@ -178,7 +178,7 @@ class StreamConversation:
         return self._prompts.popleft() if self._prompts else None
 
     async def _run_prompt(
-        self, number: int, prompt: PromptMessage, notes: Sequence[str]
+        self, number: int, prompt: PromptMessage, *, notes: Sequence[str]
     ) -> TurnEnded:
         assert self._session is not None and self._turn is not None
         self._tally = Tally()

@@ -127,11 +127,11 @@ def list_remarks(card: Card, paint: Paint) -> list[Text]:
 def _render_size(card: Card, paint: Paint) -> Text:
     details = card.result.details
     if isinstance(details, Diff) and not details.created:
-        return render_line_counts(details.added, details.removed, paint)
+        return render_line_counts(details.added, details.removed, paint=paint)
     return make_run(escape(_describe_size(card)), paint.theme.dim)
 
 
-def render_line_counts(added: int, removed: int, paint: Paint) -> Text:
+def render_line_counts(added: int, removed: int, *, paint: Paint) -> Text:
     """Return `+2 −1` in the colours of a diff."""
     minus = "-" if paint.ascii else "−"
     plus = make_run(f"+{added}", paint.theme.ok if added else paint.theme.dim)
@@ -251,15 +251,21 @@ SHELL_TOOL = "bash"
 
 def render_card_header(card: Card, paint: Paint) -> tuple[list[Text], bool]:
     """Return the lines, and whether they contain the whole target."""
-    return render_header(card.state, card.call.name, card.subject, list_remarks(card, paint), paint)
+    return render_header(
+        card.state,
+        card.call.name,
+        target=card.subject,
+        remarks=list_remarks(card, paint),
+        paint=paint,
+    )
 
 
 def render_header(
-    state: CardState, name: str, target: str, remarks: Sequence[str | Text], paint: Paint
+    state: CardState, name: str, *, target: str, remarks: Sequence[str | Text], paint: Paint
 ) -> tuple[list[Text], bool]:
     start = make_run(state.render_mark(paint), state.find_style(paint)) + make_run(" ")
     start += make_run(
-        shorten_to_cells(escape(" ".join(name.split())), paint.width // 2, paint),
+        shorten_to_cells(escape(" ".join(name.split())), paint.width // 2, paint=paint),
         paint.theme.strong,
     )
     remarks_text = _join_remarks(remarks, paint)
@@ -267,13 +273,13 @@ def render_header(
     room = paint.width - cell_len(start.plain) - 1
     beside = room - cell_len(remarks_text.plain) - 2 if remarks_text else room
     if cell_len(target) <= beside or beside >= MIN_TARGET_CELLS:
-        shown = shorten_to_cells(target, beside, paint)
-        line = start + _render_target(shown, name, paint) + make_run("  ") + remarks_text
+        shown = shorten_to_cells(target, beside, paint=paint)
+        line = start + _render_target(shown, name, paint=paint) + make_run("  ") + remarks_text
         line.rstrip()
         return [line], shown == target
-    shown = shorten_to_cells(target, max(2, room), paint)
+    shown = shorten_to_cells(target, max(2, room), paint=paint)
     below = wrap(remarks_text, paint.width, indent="  ")
-    return [start + _render_target(shown, name, paint), *below], shown == target
+    return [start + _render_target(shown, name, paint=paint), *below], shown == target
 
 
 def _join_remarks(remarks: Sequence[str | Text], paint: Paint) -> Text:
@@ -285,7 +291,7 @@ def _join_remarks(remarks: Sequence[str | Text], paint: Paint) -> Text:
     return joined
 
 
-def _render_target(shown: str, tool: str, paint: Paint) -> Text:
+def _render_target(shown: str, tool: str, *, paint: Paint) -> Text:
     """Return the target after a blank. A command is in the colours of a shell."""
     if not shown:
         return Text()
@@ -298,7 +304,7 @@ def build_shell_highlighter(theme: Theme) -> Highlighter:
     return Highlighter(find_lexer_by_name("bash"), theme)
 
 
-def shorten_to_cells(text: str, cells: int, paint: Paint) -> str:
+def shorten_to_cells(text: str, cells: int, *, paint: Paint) -> str:
     """Shorten in the middle: the beginning names the thing, and the end tells it from others."""
     if cell_len(text) <= cells:
         return text

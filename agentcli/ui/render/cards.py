@@ -58,14 +58,14 @@ def render_body(card: Card, paint: Paint, *, is_named: bool) -> str:
             return render_diff(diff, paint, number=card.number)
         case Command() as command:
             return render_command(command.command, paint, is_named=is_named) + _render_output(
-                command, card, paint
+                command, card, paint=paint
             )
         case Raw(text=text) if result.error is None:
-            return render_first_lines(text, card, paint, PLAIN)
+            return render_first_lines(text, card, paint=paint, style=PLAIN)
         case ChildTurn():
-            return render_first_lines(result.text, card, paint, PLAIN)
+            return render_first_lines(result.text, card, paint=paint, style=PLAIN)
         case _ if result.error not in (None, ErrorKind.CANCELLED):
-            return render_first_lines(result.text, card, paint, PLAIN, is_prose=True)
+            return render_first_lines(result.text, card, paint=paint, style=PLAIN, is_prose=True)
         case _:
             return ""
 
@@ -95,12 +95,7 @@ def _wrap_command(line: Text, paint: Paint, *, sign: str) -> list[Text]:
 
 
 def render_text(
-    text: str,
-    paint: Paint,
-    style: Style,
-    *,
-    is_prose: bool = False,
-    is_final: bool = False,
+    text: str, paint: Paint, *, style: Style, is_prose: bool = False, is_final: bool = False
 ) -> list[Text]:
     """Return any text, indented and folded, with nothing in it that acts on a terminal.
 
@@ -122,7 +117,7 @@ def render_text(
 
 def _render_first_row(line: str, paint: Paint) -> Text:
     """Return one row for a line, cut off with an ellipsis if it is longer."""
-    rows = render_text(line, paint, paint.theme.dim) or [Text()]
+    rows = render_text(line, paint, style=paint.theme.dim) or [Text()]
     if len(rows) == 1:
         return rows[0]
     first = rows[0]
@@ -135,17 +130,21 @@ def _keep_whole(line: Text, width: int) -> list[Text]:
 
 
 def render_first_lines(
-    text: str, card: Card, paint: Paint, style: Style, *, is_prose: bool = False
+    text: str, card: Card, *, paint: Paint, style: Style, is_prose: bool = False
 ) -> str:
     lines = to_plain_text(text).strip("\n").split("\n") if text.strip() else []
     if len(lines) <= OTHER_LINES + 1:
-        return paint.render_lines(render_text("\n".join(lines), paint, style, is_prose=is_prose))
-    shown = render_text("\n".join(lines[:OTHER_LINES]), paint, style, is_prose=is_prose)
-    return paint.render_lines([*shown, *render_hidden_note(len(lines) - OTHER_LINES, card, paint)])
+        return paint.render_lines(
+            render_text("\n".join(lines), paint, style=style, is_prose=is_prose)
+        )
+    shown = render_text("\n".join(lines[:OTHER_LINES]), paint, style=style, is_prose=is_prose)
+    return paint.render_lines(
+        [*shown, *render_hidden_note(len(lines) - OTHER_LINES, card, paint=paint)]
+    )
 
 
 def render_hidden_note(
-    count: int, card: Card, paint: Paint, command: Command | None = None
+    count: int, card: Card, *, paint: Paint, command: Command | None = None
 ) -> list[Text]:
     """Render how much is hidden, and where it is. `command` is that of a hidden output."""
     parts, extent = [f"{pluralize(count, 'line')} hidden"], "full log"
@@ -160,7 +159,7 @@ def render_hidden_note(
     return wrap(make_run(note, style), paint.width, indent="  ")
 
 
-def _render_output(command: Command, card: Card, paint: Paint) -> str:
+def _render_output(command: Command, card: Card, *, paint: Paint) -> str:
     head = _split_lines(command.head)
     tail = _split_lines(command.tail)
     first: list[str]
@@ -173,10 +172,10 @@ def _render_output(command: Command, card: Card, paint: Paint) -> str:
     else:
         first, last = head, []
     hidden = max(command.output_lines, len(head) + len(tail)) - len(first) - len(last)
-    between = render_hidden_note(hidden, card, paint, command) if hidden > 0 else []
+    between = render_hidden_note(hidden, card, paint=paint, command=command) if hidden > 0 else []
     quiet = paint.theme.dim if last else PLAIN
-    shown_first = render_text("\n".join(first), paint, quiet, is_final=True)
-    shown_last = render_text("\n".join(last), paint, PLAIN, is_final=True)
+    shown_first = render_text("\n".join(first), paint, style=quiet, is_final=True)
+    shown_last = render_text("\n".join(last), paint, style=PLAIN, is_final=True)
     left = command.left_running
     pids = ", ".join(map(str, left[:LAST_LINES]))
     note = make_run(f"still running: pid {pids}" if left else "", paint.theme.warning)
@@ -263,7 +262,7 @@ class CardRenderer:
         self._held = []
         return shown
 
-    def render_running(self, call: ToolCall, elapsed_s: float, last_lines: str = "") -> str:
+    def render_running(self, call: ToolCall, elapsed_s: float, *, last_lines: str = "") -> str:
         """Return a call that has not ended, for the live region: a header and its latest output.
 
         For a child agent the output goes into the header, because several of them work at the same
@@ -274,10 +273,16 @@ class CardRenderer:
         if call.name == CHILD_TOOL:
             remarks = [took, *to_plain_text(last_lines).strip().split("\n")[-1:]]
             lines, _ = render_header(
-                CardState.RUNNING, call.name, read_subject(call), remarks, paint
+                CardState.RUNNING,
+                call.name,
+                target=read_subject(call),
+                remarks=remarks,
+                paint=paint,
             )
             return paint.render_lines(lines)
-        lines, _ = render_header(CardState.RUNNING, call.name, read_subject(call), [took], paint)
+        lines, _ = render_header(
+            CardState.RUNNING, call.name, target=read_subject(call), remarks=[took], paint=paint
+        )
         latest = to_plain_text(last_lines).rstrip("\n").split("\n")[-LAST_LINES:]
         rows = [_render_first_row(line, paint) for line in latest] if last_lines else []
         return paint.render_lines([*lines, *rows])
@@ -305,7 +310,9 @@ class CardRenderer:
         count = f"{len(cards)} {'files' if is_reading else 'searches'}"
         took = format_time_taken(sum(card.finished.duration_s for card in cards), self._paint)
         target = f"{count}  {named}{more}"
-        lines, _ = render_header(CardState.OK, cards[0].call.name, target, [took], self._paint)
+        lines, _ = render_header(
+            CardState.OK, cards[0].call.name, target=target, remarks=[took], paint=self._paint
+        )
         return self._paint.render_lines(lines)
 
     def _render_whole(self, card: Card) -> str:
@@ -323,7 +330,7 @@ class CardRenderer:
                 return shown + self._render_text(card.result.text)
 
     def _render_text(self, text: str) -> str:
-        rows = render_text(to_plain_text(text), self._paint, PLAIN, is_final=True)
+        rows = render_text(to_plain_text(text), self._paint, style=PLAIN, is_final=True)
         return self._paint.render_lines(rows)
 
 

@@ -93,14 +93,14 @@ def list_remarks(files: Sequence[FilePatch]) -> list[str]:
     removed = [line for line in lines if line.sign == "-"]
     added = [line for line in lines if line.sign == "+"]
     return [
-        *_compare_line_ends(lines, removed, added),
+        *_compare_line_ends(lines, removed, added=added),
         *_compare_last_newline(lines),
         *_compare_blanks(removed, added),
     ]
 
 
 def _compare_line_ends(
-    lines: Sequence[DiffLine], removed: Sequence[DiffLine], added: Sequence[DiffLine]
+    lines: Sequence[DiffLine], removed: Sequence[DiffLine], *, added: Sequence[DiffLine]
 ) -> Iterator[str]:
     if removed and added and _is_crlf(removed) != _is_crlf(added):
         yield f"line ends change from {_name_line_end(removed)} to {_name_line_end(added)}"
@@ -190,8 +190,8 @@ def find_changed_words(old: str, new: str) -> tuple[list[TextRange], list[TextRa
     came: list[TextRange] = []
     for kind, old_from, old_to, new_from, new_to in matcher.get_opcodes():
         if kind != "equal":
-            gone.append(_measure_range(left, old_from, old_to))
-            came.append(_measure_range(right, new_from, new_to))
+            gone.append(_measure_range(left, old_from, last=old_to))
+            came.append(_measure_range(right, new_from, last=new_to))
     return [span for span in gone if span[0] < span[1]], [
         span for span in came if span[0] < span[1]
     ]
@@ -201,7 +201,7 @@ def split_tokens(line: str) -> list[str]:
     return _TOKEN.findall(line)
 
 
-def _measure_range(words: Sequence[str], first: int, last: int) -> TextRange:
+def _measure_range(words: Sequence[str], first: int, *, last: int) -> TextRange:
     start = sum(map(len, words[:first]))
     return start, start + sum(map(len, words[first:last]))
 
@@ -224,7 +224,7 @@ def render_diff(diff: Diff, paint: Paint, *, number: int | None = None, whole: b
         rows, remarks = _render_source(diff.unified, paint), []
     else:
         rows, remarks = (
-            [row for file in files for row in _render_file(file, files, paint)],
+            [row for file in files for row in _render_file(file, files, paint=paint)],
             list_remarks(files),
         )
     notes = [
@@ -253,7 +253,7 @@ def _render_source(text: str, paint: Paint) -> list[Text]:
     return [part for line in safe for part in fold(line, paint.width)]
 
 
-def _render_file(file: FilePatch, files: Sequence[FilePatch], paint: Paint) -> Iterator[Text]:
+def _render_file(file: FilePatch, files: Sequence[FilePatch], *, paint: Paint) -> Iterator[Text]:
     if len(files) > 1:
         yield from wrap(make_run(file.path, paint.theme.strong), paint.width, indent="  ")
     lexer = find_lexer_for_file(file.path)
@@ -265,7 +265,7 @@ def _render_file(file: FilePatch, files: Sequence[FilePatch], paint: Paint) -> I
         for line in lines:
             if line.sign == " ":
                 before.style_line(line.text)  # removed lines continue from its state
-            yield from _render_line(line, before if line.sign == "-" else after, paint)
+            yield from _render_line(line, before if line.sign == "-" else after, paint=paint)
 
 
 def _mark_changed_words(lines: Sequence[DiffLine]) -> None:
@@ -279,7 +279,7 @@ def _mark_changed_words(lines: Sequence[DiffLine]) -> None:
             old[gone].words, new[came].words = find_changed_words(old[gone].text, new[came].text)
 
 
-def _render_line(line: DiffLine, highlighter: Highlighter, paint: Paint) -> list[Text]:
+def _render_line(line: DiffLine, highlighter: Highlighter, *, paint: Paint) -> list[Text]:
     base, word = _choose_styles(line.sign, paint.theme)
     shown = highlighter.style_line(line.text, base)
     if line.sign != " " and not paint.theme.syntax_in_diffs:

@@ -67,7 +67,7 @@ class Highlighter:
             styled = Text()
             for style, run in runs:
                 characters = "".join(piece for _, piece in run)
-                append_escaped(styled, characters, style, escape_style=self._theme.escaped)
+                append_escaped(styled, characters, style=style, escape_style=self._theme.escaped)
             return styled
         spans, end = [], 0
         for style, run in runs:
@@ -141,7 +141,9 @@ class LineLexer:
         rules = cast(Any, self._lexer)._tokens
         at = idle = 0
         while at < len(source):
-            rule = _match_rule(rules[self._stack[-1]], source, at, must_progress=idle > _IDLE_STEPS)
+            rule = _match_rule(
+                rules[self._stack[-1]], source, at=at, must_progress=idle > _IDLE_STEPS
+            )
             if rule is None:
                 yield Error, source[at]
                 at += 1
@@ -176,7 +178,7 @@ class LineLexer:
             self._stack.append(self._stack[-1] if state == "#push" else state)
 
 
-def _match_rule(rules: Any, source: str, at: int, *, must_progress: bool) -> Any:
+def _match_rule(rules: Any, source: str, *, at: int, must_progress: bool) -> Any:
     """Return the match at this point, its action and the next state; None if no rule matches."""
     for matching, action, then in rules:
         found = matching(source, at)

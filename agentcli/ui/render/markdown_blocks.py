@@ -56,33 +56,35 @@ _STYLES = {
 }
 
 
-def render_inline(node: Node, paint: Paint, style: Style = PLAIN) -> Text:
+def render_inline(node: Node, paint: Paint, *, style: Style = PLAIN) -> Text:
     """Return the text of a node, with only the line breaks that its author wanted."""
     if len(node.children) == 1:
-        return _render_piece(node.children[0], paint, style)
+        return _render_piece(node.children[0], paint, style=style)
     shown = Text()
     for child in node.children:
-        shown.append_text(_render_piece(child, paint, style))
+        shown.append_text(_render_piece(child, paint, style=style))
     return shown
 
 
-def _render_piece(node: Node, paint: Paint, style: Style) -> Text:
+def _render_piece(node: Node, paint: Paint, *, style: Style) -> Text:
     match node.type:
         case "strong" | "em" | "s":
-            return render_inline(node, paint, style + _STYLES[node.type])
+            return render_inline(node, paint, style=style + _STYLES[node.type])
         case "code_inline":
             quoted = f"`{node.content}`" if paint.accessible else node.content
             return style_escaped(quoted, style + paint.theme.code, escape_style=paint.theme.escaped)
         case "link":
             return _render_link(
-                render_inline(node, paint, style),
+                render_inline(node, paint, style=style),
                 str(node.token.attrs.get("href", "")),
-                paint,
-                style,
+                paint=paint,
+                style=style,
             )
         case "image":
             label = make_run(f"image: {escape(node.content)}", style)
-            return _render_link(label, str(node.token.attrs.get("src", "")), paint, style)
+            return _render_link(
+                label, str(node.token.attrs.get("src", "")), paint=paint, style=style
+            )
         case "softbreak":
             return make_run(" ", style)
         case "hardbreak":
@@ -93,7 +95,7 @@ def _render_piece(node: Node, paint: Paint, style: Style) -> Text:
             )
 
 
-def _render_link(label: Text, address: str, paint: Paint, style: Style) -> Text:
+def _render_link(label: Text, address: str, *, paint: Paint, style: Style) -> Text:
     """Return the label and its address: an address must not hide behind a name."""
     address = escape(address)
     target = Style(link=address) if _is_clickable(address) else PLAIN
@@ -130,11 +132,11 @@ def render_table(node: Node, paint: Paint, *, width: int) -> list[Text]:
     wanted = [max(_measure_width(row[column]) for row in rows) for column in range(len(head))]
     sizes = _fit_columns(wanted, width - len(GAP) * (len(head) - 1))
     if sizes is None or (paint.accessible and sizes != wanted):
-        return _render_pairs(head, body, paint, width=width)
+        return _render_pairs(head, body, paint=paint, width=width)
     rule = [make_run(("-" if paint.ascii else "─") * size, paint.theme.dim) for size in sizes]
     for cell in head:
         cell.stylize(paint.theme.strong)
-    laid_out = [_render_row(row, sizes, alignment) for row in (head, rule, *body)]
+    laid_out = [_render_row(row, sizes, alignment=alignment) for row in (head, rule, *body)]
     # Wrapped rows run into each other without an empty line between them.
     is_wrapped = any(len(lines) > 1 for lines in laid_out)
     lines: list[Text] = []
@@ -176,7 +178,7 @@ def _fit_columns(wanted: Sequence[int], width: int) -> list[int] | None:
     return sizes if sum(sizes) <= width and is_readable else None
 
 
-def _render_row(cells: TableRow, sizes: Sequence[int], alignment: Sequence[str]) -> list[Text]:
+def _render_row(cells: TableRow, sizes: Sequence[int], *, alignment: Sequence[str]) -> list[Text]:
     columns = [
         wrap(cell, size) if cell.plain else [Text()]
         for cell, size in zip(cells, sizes, strict=True)
@@ -199,7 +201,7 @@ def _render_row(cells: TableRow, sizes: Sequence[int], alignment: Sequence[str])
 
 
 def _render_pairs(
-    head: TableRow, body: Sequence[TableRow], paint: Paint, *, width: int
+    head: TableRow, body: Sequence[TableRow], *, paint: Paint, width: int
 ) -> list[Text]:
     lines: list[Text] = []
     for index, row in enumerate(body):
@@ -236,7 +238,7 @@ class BlockRenderer:
             case "blockquote":
                 bar = make_run("> " if self._paint.ascii else "│ ", self._theme.dim)
                 inner = self._render_stacked(node.children, max(MIN_COLUMNS, width - 2))
-                return list(_prefix_lines(bar, bar, inner))
+                return list(_prefix_lines(bar, bar, lines=inner))
             case "table":
                 return render_table(node, self._paint, width=width)
             case _:
@@ -251,17 +253,19 @@ class BlockRenderer:
         for index, item in enumerate(nodes):
             if index and are_apart(nodes[index - 1], item):
                 lines.append(Text())
-            lines += self._render_item(item, None if number is None else number + index, width)
+            lines += self._render_item(
+                item, None if number is None else number + index, width=width
+            )
         return lines
 
-    def _render_item(self, node: Node, number: int | None, width: int) -> list[Text]:
+    def _render_item(self, node: Node, number: int | None, *, width: int) -> list[Text]:
         bullet = "-" if self._paint.ascii else "•"
         sign = bullet if number is None else f"{number}."
         mark = make_run(f"{sign} ", self._theme.dim)
         if width - len(mark) < MIN_COLUMNS:
             return [make_run(sign, self._theme.dim), *self._render_stacked(node.children, width)]
         inner = self._render_stacked(node.children, width - len(mark)) or [Text()]
-        return list(_prefix_lines(mark, Text(" " * len(mark)), inner))
+        return list(_prefix_lines(mark, Text(" " * len(mark)), lines=inner))
 
     def _render_stacked(self, nodes: Sequence[Node], width: int) -> list[Text]:
         """Render blocks below each other, with an empty line where the author left one."""
@@ -282,7 +286,7 @@ class BlockRenderer:
                 return self._render_source(node, width)
 
     def _render_heading(self, node: Node, width: int) -> list[Text]:
-        title = render_inline(node.children[0], self._paint, self._theme.heading)
+        title = render_inline(node.children[0], self._paint, style=self._theme.heading)
         if self._paint.accessible:
             title = Text(f"{'#' * int(node.token.tag[1:])} ") + title
         return wrap(title, width)
@@ -318,7 +322,7 @@ def _find_end(node: Node) -> int:
     return first + 1 if node.type == "list_item" else end
 
 
-def _prefix_lines(first: Text, further: Text, lines: Iterable[Text]) -> Iterable[Text]:
+def _prefix_lines(first: Text, further: Text, *, lines: Iterable[Text]) -> Iterable[Text]:
     """Put a mark before the first line, and indent the others to stand under it."""
     mark = first
     for line in lines:

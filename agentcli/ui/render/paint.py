@@ -266,10 +266,10 @@ def style_escaped(text: str, style: Style, *, escape_style: Style) -> Text:
     """Return the text in a style, with its escapes highlighted."""
     if _HIDDEN.search(text) is None:
         return make_run(text, style)
-    return append_escaped(Text(), text, style, escape_style=escape_style)
+    return append_escaped(Text(), text, style=style, escape_style=escape_style)
 
 
-def append_escaped(shown: Text, text: str, style: Style, *, escape_style: Style) -> Text:
+def append_escaped(shown: Text, text: str, *, style: Style, escape_style: Style) -> Text:
     safe, marks = escape_with_ranges(text)
     before = len(shown)
     shown.append(safe, style)

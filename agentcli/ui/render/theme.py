@@ -284,9 +284,9 @@ _DARK_IN_COLORFGBG = frozenset(map(str, (0, 1, 2, 3, 4, 5, 6, 8)))
 def choose_theme(
     setting: str,
     background: Colour | None,
+    *,
     environ: Mapping[str, str],
     is_tty: bool,
-    *,
     color: ColorWhen = "auto",
     diff: DiffColors = "green-red",
     own: Theme | None = None,

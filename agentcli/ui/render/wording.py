@@ -50,7 +50,7 @@ _SEARCHED_ARGUMENTS = ("path", "glob")
 """The arguments that say where a search looks."""
 
 
-def format_call(call: ToolCall, result: ToolResult, duration_s: float) -> str:
+def format_call(call: ToolCall, result: ToolResult, *, duration_s: float) -> str:
     return (
         f"{call.name} {format_target(call)}: {_format_outcome(result)} "
         f"({format_duration(duration_s)})"
@@ -195,7 +195,7 @@ def format_match_count(found: Matches) -> str:
         return files + more
     if not found.files:  # of a search that is not among files
         return pluralize(found.matches, "result")
-    return f"{pluralize(found.matches, 'match', 'matches')} in {files}{more}"
+    return f"{pluralize(found.matches, 'match', many='matches')} in {files}{more}"
 
 
 def _format_command(command: Command) -> str:

@@ -59,7 +59,7 @@ class Answers:
         self._screen = screen
         self._terminal = terminal
         self._handover = handover
-        self.keys = AnswerKeys(state, approvals, composer, terminal, answers=self)
+        self.keys = AnswerKeys(state, approvals, composer=composer, terminal=terminal, answers=self)
 
     async def __call__(self, question: Question) -> Verdict:
         asked = build_pending(question, calls=self._state.calls)
@@ -117,7 +117,7 @@ class Answers:
             case "1" | "2" | "3" | "4" if form is not None:
                 self._approvals.resolve(build_question_answer(form, choice.key))
             case "y" if form is not None and form.fields:
-                self._terminal.run_task(self._fill_in(choice, asked, form))
+                self._terminal.run_task(self._fill_in(choice, asked, form=form))
             case _ if choice.lasts == "always":
                 self._allow_always(choice, asked)
             case _ if choice.asks_for:
@@ -138,7 +138,7 @@ class Answers:
             self._approvals.decide_on_plan(PlanAnswer(mode=choice.mode))
 
     async def _fill_in(
-        self, choice: AnswerChoice, asked: PendingApproval, form: ServerForm
+        self, choice: AnswerChoice, asked: PendingApproval, *, form: ServerForm
     ) -> None:
         """Fill in a server's form. After giving up, the user can still answer the question."""
         values = await self._terminal.hand_over(
@@ -234,9 +234,9 @@ class AnswerKeys:
         self,
         state: ReplState,
         approvals: ApprovalPrompt,
+        *,
         composer: Composer,
         terminal: Terminal,
-        *,
         answers: Answers,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

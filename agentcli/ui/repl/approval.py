@@ -220,8 +220,8 @@ class ApprovalPrompt:
         self,
         state: ReplState,
         composer: Composer,
-        terminal: Terminal,
         *,
+        terminal: Terminal,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._state = state

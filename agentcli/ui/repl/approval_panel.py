@@ -48,9 +48,11 @@ class _AnswerRows:
     cells: int
 
 
-def render_answers(pending: PendingApproval, paint: Paint, density: Density) -> list[str]:
+def render_answers(pending: PendingApproval, paint: Paint, *, density: Density) -> list[str]:
     shown = [choice for choice in pending.choices if density != "short" or pending.offers(choice)]
-    answers = [(choice, _render_answer(pending, choice, paint, density)) for choice in shown]
+    answers = [
+        (choice, _render_answer(pending, choice, paint=paint, density=density)) for choice in shown
+    ]
     if density != "rows":
         return _flow_answers((answer for _, answer in answers), paint)
     above = [row for choice, answer in answers if not choice.opens for row in answer.rows]
@@ -58,10 +60,10 @@ def render_answers(pending: PendingApproval, paint: Paint, density: Density) -> 
     return ["", *above, *_flow_answers(last, paint)]
 
 
-def shows_rules(pending: PendingApproval, paint: Paint, density: Density) -> bool:
+def shows_rules(pending: PendingApproval, paint: Paint, *, density: Density) -> bool:
     """Return whether the rows show everything that the lasting answers would store."""
     notes = (
-        _wrap_note(_describe_stored(pending, choice, density, confirms=True), paint)
+        _wrap_note(_describe_stored(pending, choice, density=density, confirms=True), paint)
         for choice in pending.choices
     )
     return density != "short" and all(len(rows) <= _NOTE_ROWS for rows in notes)
@@ -86,14 +88,14 @@ def _flow_answers(answers: Iterable[_AnswerRows], paint: Paint) -> list[str]:
 
 
 def _render_answer(
-    pending: PendingApproval, choice: AnswerChoice, paint: Paint, density: Density
+    pending: PendingApproval, choice: AnswerChoice, *, paint: Paint, density: Density
 ) -> _AnswerRows:
     is_selected = pending.selected == choice.key
     awaits_enter = is_selected and pending.awaits_enter
-    words = _choose_words(pending, choice, paint, density)
+    words = _choose_words(pending, choice, paint=paint, density=density)
     note = ""
     if density != "short":
-        note = _render_note(pending, choice, density, confirms=awaits_enter)
+        note = _render_note(pending, choice, density=density, confirms=awaits_enter)
     elif awaits_enter:
         words += ": press Enter"
     cells = cell_len(f"  [{choice.key}] {words}")
@@ -115,7 +117,7 @@ def _render_answer(
 
 
 def _choose_words(
-    pending: PendingApproval, choice: AnswerChoice, paint: Paint, density: Density
+    pending: PendingApproval, choice: AnswerChoice, *, paint: Paint, density: Density
 ) -> str:
     if density == "short" and choice.opens == "view" and not pending.was_viewed:
         return f"view all to unlock {'yes' if pending.is_cut else 'more'}"
@@ -130,17 +132,17 @@ def _wrap_note(note: str, paint: Paint) -> list[str]:
 
 
 def _render_note(
-    pending: PendingApproval, choice: AnswerChoice, density: Density, *, confirms: bool
+    pending: PendingApproval, choice: AnswerChoice, *, density: Density, confirms: bool
 ) -> str:
     if why_not := pending.find_obstacle(choice):
         return f"(not available: {escape(why_not)})"
     if not pending.offers(choice):
         return "" if choice.opens else "(press v first)"
-    return _describe_stored(pending, choice, density, confirms=confirms)
+    return _describe_stored(pending, choice, density=density, confirms=confirms)
 
 
 def _describe_stored(
-    pending: PendingApproval, choice: AnswerChoice, density: Density, *, confirms: bool
+    pending: PendingApproval, choice: AnswerChoice, *, density: Density, confirms: bool
 ) -> str:
     """Return what a lasting answer would store. `confirms` adds that Enter gives the answer."""
     scope = pending.describe_scope(choice)
@@ -207,25 +209,28 @@ def _render_panel_rows(
         render_call(pending, paint),
     )
     pending.is_cut = False
-    why = _render_why(pending.question, paint, context)
+    why = _render_why(pending.question, paint, context=context)
     for density in DENSITIES:
-        pending.hides_rules = not shows_rules(pending, paint, density)
-        foot = _render_footer(pending, paint, why, density)
+        pending.hides_rules = not shows_rules(pending, paint, density=density)
+        foot = _render_footer(pending, paint, why=why, density=density)
         if len(body) <= _limit_rows(paint, rows - len(head) - len(foot)):
             return [*head, *body, *foot]
     pending.is_cut = True
     for density in DENSITIES:
-        pending.hides_rules = not shows_rules(pending, paint, density)
-        foot = _render_footer(pending, paint, why, density)
+        pending.hides_rules = not shows_rules(pending, paint, density=density)
+        foot = _render_footer(pending, paint, why=why, density=density)
         room = _limit_rows(paint, rows - len(head) - len(foot))
         if room >= ENDS_ROWS:
             break
     else:
-        foot = [*_render_grants(pending.question, paint), *render_answers(pending, paint, density)]
+        foot = [
+            *_render_grants(pending.question, paint),
+            *render_answers(pending, paint, density=density),
+        ]
         room = _limit_rows(paint, rows - len(head) - len(foot))
     telling = _drop_context(body) if isinstance(pending.question.preview, Diff) else body
     body = _render_ends(
-        telling, max(1, room), paint, total=len(body), was_viewed=pending.was_viewed
+        telling, max(1, room), paint=paint, total=len(body), was_viewed=pending.was_viewed
     )
     return [*head, *body, *foot][:rows]
 
@@ -235,12 +240,12 @@ def _limit_rows(paint: Paint, rows: int) -> int:
 
 
 def _render_footer(
-    pending: PendingApproval, paint: Paint, why: list[str], density: Density
+    pending: PendingApproval, paint: Paint, *, why: list[str], density: Density
 ) -> list[str]:
     grants = _render_grants(pending.question, paint)
     if density == "short" and len(why) > 1:
         why = [why[0] + _apply_dim(paint, paint.ellipsis)]
-    return [*why, *grants, *render_answers(pending, paint, density)]
+    return [*why, *grants, *render_answers(pending, paint, density=density)]
 
 
 def render_call(pending: PendingApproval, paint: Paint) -> list[str]:
@@ -249,7 +254,7 @@ def render_call(pending: PendingApproval, paint: Paint) -> list[str]:
         case Diff() as diff:
             return render_diff(diff, paint, whole=True).rstrip("\n").split("\n")
         case Command(command=command):
-            return _render_command(command, pending, paint)
+            return _render_command(command, pending, paint=paint)
         case _:
             form, given = pending.question.form, [*_list_arguments(pending.question)]
             if isinstance(pending.question.preview, Browsed):
@@ -279,7 +284,7 @@ def render_viewed_question(pending: PendingApproval, paint: Paint) -> str:
     return render_question(pending, paint) + "".join(f"\n{row}\n" for row in lasting)
 
 
-def _render_panel_header(pending: PendingApproval, paint: Paint, waiting: str = "") -> list[str]:
+def _render_panel_header(pending: PendingApproval, paint: Paint, *, waiting: str = "") -> list[str]:
     """Return the header. What does not fit in the first row goes into a second."""
     call = pending.question.call
     index, count = pending.position
@@ -297,7 +302,7 @@ def _render_panel_header(pending: PendingApproval, paint: Paint, waiting: str = 
     return [paint.render_lines([row]).rstrip("\n") for row in wrap(shown, paint.width)]
 
 
-def _render_command(command: str, pending: PendingApproval, paint: Paint) -> list[str]:
+def _render_command(command: str, pending: PendingApproval, *, paint: Paint) -> list[str]:
     shell, strong = build_shell_highlighter(paint.theme), paint.theme.strong
     shown = Text("$ ") + Text("\n").join(
         shell.style_line(line, strong) for line in command.split("\n")
@@ -329,7 +334,7 @@ def _drop_context(body: list[str]) -> list[str]:
 
 
 def _render_ends(
-    body: list[str], rows: int, paint: Paint, *, total: int, was_viewed: bool
+    body: list[str], rows: int, *, paint: Paint, total: int, was_viewed: bool
 ) -> list[str]:
     """Return the first and the last rows of the body, which has `total` of them if it is whole."""
     if total <= rows:
@@ -345,7 +350,7 @@ def _render_ends(
     return [*body[:first], paint.apply_style(note, paint.theme.warning), *end]
 
 
-def _render_why(question: Question, paint: Paint, context: CommandContext) -> list[str]:
+def _render_why(question: Question, paint: Paint, *, context: CommandContext) -> list[str]:
     rows = _wrap_prose(f"why: {escape(question.verdict.reason)}", paint)
     if len(rows) > WHY_ROWS:
         rows = [*rows[: WHY_ROWS - 1], f"       {paint.ellipsis}"]
@@ -415,7 +420,7 @@ def render_plan_panel(
         f"{paint.apply_style('plan', paint.theme.strong)}"
     )
     head += f"  {paint.apply_style(note, paint.theme.dim)}"
-    answers = [_render_plan_answer(pending, choice, paint) for choice in pending.choices]
+    answers = [_render_plan_answer(pending, choice, paint=paint) for choice in pending.choices]
     is_narrow = any(
         len(f"  [{choice.key}] {choice.label}") > paint.width for choice in pending.choices
     )
@@ -428,7 +433,7 @@ def render_plan_panel(
     return [f"{bar}{row}" for row in (shown if len(shown) <= rows else answers[:rows])]
 
 
-def _render_plan_answer(pending: PendingPlan, choice: AnswerChoice, paint: Paint) -> str:
+def _render_plan_answer(pending: PendingPlan, choice: AnswerChoice, *, paint: Paint) -> str:
     is_selected = pending.selected == choice.key
     key = paint.apply_style(f"[{choice.key}]", paint.theme.strong)
     enter = (

@@ -43,7 +43,7 @@ def choose_model(
             if answer == "3":
                 play_demo()
                 continue
-            chosen = _handle_choice(answer, settings, servers, log_in)
+            chosen = _handle_choice(answer, settings, servers=servers, log_in=log_in)
         except (EOFError, KeyboardInterrupt):
             _say("\n")
             return None
@@ -55,7 +55,7 @@ def choose_model(
 
 
 def _handle_choice(
-    answer: str, settings: Settings, servers: list[LocalModelServer], log_in: LogIn
+    answer: str, settings: Settings, *, servers: list[LocalModelServer], log_in: LogIn
 ) -> Settings | None:
     match answer:
         case "1":

@@ -73,7 +73,7 @@ def describe_input(field: FormField) -> str:
 
 
 def _parse_text(field: FormField, typed: str) -> str:
-    _check_limits(field, len(typed), "characters")
+    _check_limits(field, len(typed), unit="characters")
     if field.format and not _FORMATS[field.format](typed):
         raise ValueError(f"not a valid {field.format}")
     return typed
@@ -86,7 +86,7 @@ def _parse_number(field: FormField, typed: str) -> float:
         number = math.nan
     if not math.isfinite(number):
         raise ValueError("not a number")
-    _check_limits(field, number, "")
+    _check_limits(field, number, unit="")
     return number
 
 
@@ -115,11 +115,11 @@ def _parse_choice(field: FormField, typed: str) -> str:
 
 def _parse_choices(field: FormField, typed: str) -> list[str]:
     taken = [_parse_choice(field, one.strip()) for one in typed.split(",") if one.strip()]
-    _check_limits(field, len(taken), "selected")
+    _check_limits(field, len(taken), unit="selected")
     return list(dict.fromkeys(taken))
 
 
-def _check_limits(field: FormField, size: float, unit: str) -> None:
+def _check_limits(field: FormField, size: float, *, unit: str) -> None:
     if field.least is not None and size < field.least:
         raise ValueError(f"at least {field.least:g} {unit}".strip())
     if field.most is not None and size > field.most:

@@ -60,7 +60,7 @@ def run_repl(
     )
     _greet(settings, options)
     terminal = open_terminal(sys.stdin, sys.stdout, typed_before=options.typed)
-    repl = Repl(settings, options, terminal)
+    repl = Repl(settings, options, terminal=terminal)
     code = asyncio.run(repl.run())
     if terminal.output.is_gone:
         redirect_to_null(sys.stdout.fileno())
@@ -87,12 +87,14 @@ def _log_to_file() -> None:
 def _greet(settings: Settings, options: ReplOptions) -> None:
     """Print exactly two lines, which also keep the live region off the first row."""
     width = shutil.get_terminal_size().columns - 1
-    shown = f"{render_first_line(settings, options, width)}\n{render_hints(settings, width)}\n"
+    shown = (
+        f"{render_first_line(settings, options, width=width)}\n{render_hints(settings, width)}\n"
+    )
     sys.stdout.write(shown.translate(IN_ASCII) if is_ascii() else shown)
     sys.stdout.flush()
 
 
-def render_first_line(settings: Settings, options: ReplOptions, width: int) -> str:
+def render_first_line(settings: Settings, options: ReplOptions, *, width: int) -> str:
     branch = f" ({options.branch.name})" if options.branch.name else ""
     model = options.model.rpartition("/")[2] or options.model
     parts = [f"agentcli {__version__}", model, f"{settings.mode} mode"]

@@ -236,7 +236,7 @@ class LineMode:
         answer, plan = await self._ask_about_plan(plan)
         if answer is None:
             self.leave()
-        elif text := apply_plan_answer(self.session, plan, answer):
+        elif text := apply_plan_answer(self.session, plan, answer=answer):
             self.send(text)
 
     async def _ask_about_plan(self, plan: str) -> tuple[PlanAnswer | None, str]:

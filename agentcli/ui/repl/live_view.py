@@ -256,7 +256,7 @@ class LiveView:
         asked, stage = self._state.pending, self._state.renderer
         if asked is not None and stage is not None and self._approvals.is_waiting:
             what = stage.describe_question(asked)
-            rows = [render_waiting_question(what, width, self._state.keys["complete"].hint)]
+            rows = [render_waiting_question(what, width, key=self._state.keys["complete"].hint)]
             if self._composer.is_used and self._terminal.size.rows >= LOW_ROWS:
                 rows.append(shorten_end("  it opens after you send or clear your message", width))
             return rows
@@ -319,7 +319,7 @@ def _render_waiting(texts: Sequence[str], what: str) -> list[str]:
     return shown
 
 
-def render_waiting_question(what: str, width: int, key: str) -> str:
+def render_waiting_question(what: str, width: int, *, key: str) -> str:
     """Return the row for a waiting question. Its subject is shortened, not how to answer."""
     before, after = "? Waiting for approval: ", f" ({key} to answer)"
     if width < len(before) + len(after) + SUBJECT_COLUMNS_MIN:

@@ -71,9 +71,9 @@ def attach(
         if is_full and is_image_name(written):
             return attached + report_too_many(written)
         found = (
-            _attach_clipboard(written, workspace, pasted)
+            _attach_clipboard(written, workspace, pasted=pasted)
             if written == CLIPBOARD or written in pasted
-            else _attach_mentioned(written, workspace, added)
+            else _attach_mentioned(written, workspace, added=added)
         )
         if found is None and len(text) <= PASTED_TEXT_CHARS:
             found = _report_missing(written, workspace)
@@ -81,7 +81,7 @@ def attach(
     return attached + attach_pasted_images(text)
 
 
-def _attach_clipboard(written: str, workspace: Path, pasted: Mapping[str, bytes]) -> Attachments:
+def _attach_clipboard(written: str, workspace: Path, *, pasted: Mapping[str, bytes]) -> Attachments:
     """Attach an image that was pasted before, or the one that is in the clipboard now."""
     try:
         data = pasted[written] if written in pasted else read_clipboard_image(workspace)
@@ -90,12 +90,14 @@ def _attach_clipboard(written: str, workspace: Path, pasted: Mapping[str, bytes]
     return attach_image_data(data, written)
 
 
-def _attach_mentioned(written: str, workspace: Path, added: Sequence[Path]) -> Attachments | None:
+def _attach_mentioned(
+    written: str, workspace: Path, *, added: Sequence[Path]
+) -> Attachments | None:
     """Return the attachment, or None if there is no such file."""
     return (
         _attach_image(written, workspace)
         if is_image_name(written)
-        else _attach_path(written, workspace, added)
+        else _attach_path(written, workspace, added=added)
     )
 
 
@@ -128,12 +130,12 @@ def _attach_image(written: str, workspace: Path) -> Attachments | None:
     return attach_image(workspace / path, written)
 
 
-def _attach_path(written: str, workspace: Path, added: Sequence[Path]) -> Attachments | None:
+def _attach_path(written: str, workspace: Path, *, added: Sequence[Path]) -> Attachments | None:
     """Return the attachment, or None if there is no such file and so no mention."""
     plain, line_range = split_range(written)
-    path = _resolve_inside(written, workspace, added)
+    path = _resolve_inside(written, workspace, added=added)
     if path is None and line_range:
-        path = _resolve_inside(plain, workspace, added)
+        path = _resolve_inside(plain, workspace, added=added)
     elif line_range:
         line_range = None  # the colon is part of the file name
     if path is None:
@@ -146,14 +148,14 @@ def _attach_path(written: str, workspace: Path, added: Sequence[Path]) -> Attach
         if path.is_dir():
             names = sorted(f"{one.name}{'/' * one.is_dir()}" for one in path.iterdir())
             return _build_attachment(
-                f"{name}/", "\n".join(names), f"attached {name}/ ({len(names)} names)"
+                f"{name}/", "\n".join(names), note=f"attached {name}/ ({len(names)} names)"
             )
-        return _attach_file(path, name, line_range)
+        return _attach_file(path, name, line_range=line_range)
     except OSError as error:
         return _build_note(f"not attached: {show_controls(name)} ({error.strerror})")
 
 
-def _attach_file(path: Path, name: str, line_range: tuple[int, int] | None) -> Attachments:
+def _attach_file(path: Path, name: str, *, line_range: tuple[int, int] | None) -> Attachments:
     shown = show_controls(name)
     if not path.is_file():
         return _build_note(f"not attached: {shown} (not a regular file)")
@@ -162,18 +164,20 @@ def _attach_file(path: Path, name: str, line_range: tuple[int, int] | None) -> A
     if detect_image_type(data[:16]):
         return attach_image(path, name)
     if data.startswith(MAGIC):
-        return attach_pdf(path, name, line_range)
+        return attach_pdf(path, name, pages=line_range)
     if b"\0" in data[:8192]:
         return _build_note(f"not attached: {shown} (not text)")
     if not is_notebook_name(name):
-        return _attach_rows(data.decode("utf-8", "replace").splitlines(), name, line_range)
+        return _attach_rows(
+            data.decode("utf-8", "replace").splitlines(), name, line_range=line_range
+        )
     try:
-        return _attach_rows(show_notebook(data).splitlines(), name, line_range)
+        return _attach_rows(show_notebook(data).splitlines(), name, line_range=line_range)
     except NotNotebook as error:
         return _build_note(f"{NOT_ATTACHED}{shown} {error}")
 
 
-def _attach_rows(rows: list[str], name: str, line_range: tuple[int, int] | None) -> Attachments:
+def _attach_rows(rows: list[str], name: str, *, line_range: tuple[int, int] | None) -> Attachments:
     shown = show_controls(name)
     first, last = line_range or (1, len(rows))
     kept: list[str] = []
@@ -191,10 +195,10 @@ def _attach_rows(rows: list[str], name: str, line_range: tuple[int, int] | None)
         note = f"attached {shown} (first {len(kept)} of {asked} lines)"
     else:
         note = f"attached {shown} ({len(kept)} {'line' if len(kept) == 1 else 'lines'})"
-    return _build_attachment(name, "\n".join(kept), note)
+    return _build_attachment(name, "\n".join(kept), note=note)
 
 
-def _resolve_inside(written: str, workspace: Path, added: Sequence[Path]) -> Path | None:
+def _resolve_inside(written: str, workspace: Path, *, added: Sequence[Path]) -> Path | None:
     try:
         path = (workspace / expand_home(written)).resolve()
         is_inside = any(path.is_relative_to(root) for root in (workspace, *added))
@@ -203,7 +207,7 @@ def _resolve_inside(written: str, workspace: Path, added: Sequence[Path]) -> Pat
         return None
 
 
-def _build_attachment(name: str, body: str, note: str) -> Attachments:
+def _build_attachment(name: str, body: str, *, note: str) -> Attachments:
     return Attachments(parts=(f"[The user attached {name}:]\n{body}",), notes=(note,))
 
 

@@ -112,8 +112,8 @@ class Picker:
 async def pick_row(
     title: str,
     rows: PickerRows,
-    terminal: Terminal,
     *,
+    terminal: Terminal,
     selected: int = 0,
     styles: Mapping[str, str] | None = None,
     color_depth: ColorDepth = ColorDepth.DEPTH_1_BIT,

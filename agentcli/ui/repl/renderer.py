@@ -84,7 +84,7 @@ class TranscriptRenderer:
 
     def render_prose(self, text: str, style: str = "") -> str:
         shown = transcript_blocks.wrap_prose(self.paint, text)
-        return transcript_blocks.apply_style(self.paint, shown, style) if style else shown
+        return transcript_blocks.apply_style(self.paint, shown, style=style) if style else shown
 
     def render_panel(
         self, pending: PendingApproval | PendingPlan, *, rows: int, takes_keys: bool
@@ -162,6 +162,6 @@ def build_renderer(
     keys = build_table(settings.keys)
     return TranscriptRenderer(
         painter,
-        LiveTranscript(display, painter, status, read_key=keys["transcript"].hint),
+        LiveTranscript(display, painter, status=status, read_key=keys["transcript"].hint),
         context=CommandContext(workspace=str(settings.workspace), answer_key=keys["complete"].hint),
     )

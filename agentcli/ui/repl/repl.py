@@ -57,7 +57,7 @@ STOP_KEYS = ("escape", "c-c", "<sigint>")
 class Repl:
     """The parts of the session, put together. Implements `CommandHost`."""
 
-    def __init__(self, settings: Settings, options: ReplOptions, terminal: Terminal) -> None:
+    def __init__(self, settings: Settings, options: ReplOptions, *, terminal: Terminal) -> None:
         keys = build_table(settings.keys)
         self._state = state = ReplState(
             settings=settings,
@@ -73,9 +73,9 @@ class Repl:
             history=self._input_history.history,
             completer=InputCompleter(state, WorkspaceFiles(settings.workspace), host=self),
         )
-        approvals = ApprovalPrompt(state, composer, terminal)
+        approvals = ApprovalPrompt(state, composer, terminal=terminal)
         self._view = view = LiveView(state, approvals, composer=composer, terminal=terminal)
-        screen = LiveScreen(state, composer, view, terminal)
+        screen = LiveScreen(state, composer, view=view, terminal=terminal)
         answers = Answers(
             state,
             approvals,
@@ -112,12 +112,12 @@ class Repl:
             terminal=terminal,
             handover=handover,
         )
-        self._app = self._build_application(approvals, answers, view, screen)
+        self._app = self._build_application(approvals, answers, view=view, screen=screen)
         self._stopped = 0
         """The number of commands that were still running at the end."""
 
     def _build_application(
-        self, approvals: ApprovalPrompt, answers: Answers, view: LiveView, screen: LiveScreen
+        self, approvals: ApprovalPrompt, answers: Answers, *, view: LiveView, screen: LiveScreen
     ) -> InlineApplication:
         app = InlineApplication(
             self._terminal,
@@ -264,7 +264,7 @@ class Repl:
             lambda: pick_row(
                 title,
                 rows,
-                self._terminal,
+                terminal=self._terminal,
                 selected=selected,
                 styles=self.renderer.build_live_styles(),
                 color_depth=self._view.find_color_depth(),
@@ -309,8 +309,8 @@ def build_bindings(
             bound.add(*keys, filter=_build_filter(row, composing), eager=row.is_always)(
                 _make_handler(by_name[row.action])
             )
-    _bind_answers(bound, actions, answers.keys, takes_answers)
-    _bind_answer_line(bound, answers, is_answering)
+    _bind_answers(bound, actions, answer_keys=answers.keys, takes_answers=takes_answers)
+    _bind_answer_line(bound, answers, is_answering=is_answering)
     bound.add("backspace", filter=composing & Condition(actions.is_bare_shell))(
         _make_handler(actions.leave_shell)
     )
@@ -337,7 +337,7 @@ def _make_handler(action: Callable[[], None]) -> Callable[[KeyPressEvent], None]
 
 
 def _bind_answers(
-    bound: KeyBindings, actions: Actions, answer_keys: AnswerKeys, takes_answers: Filter
+    bound: KeyBindings, actions: Actions, *, answer_keys: AnswerKeys, takes_answers: Filter
 ) -> None:
     for key in (*ANSWERS_BY_KEY, *DIGITS, "up", "down", "enter"):
         bound.add(key, filter=takes_answers, eager=True)(
@@ -352,7 +352,7 @@ def _bind_answers(
         answer_keys.type(event.data)
 
 
-def _bind_answer_line(bound: KeyBindings, answers: Answers, is_answering: Filter) -> None:
+def _bind_answer_line(bound: KeyBindings, answers: Answers, *, is_answering: Filter) -> None:
     bound.add("enter", filter=is_answering)(_make_handler(answers.submit_answer_line))
     for key in STOP_KEYS:
         bound.add(key, filter=is_answering)(_make_handler(answers.leave_answer_line))

@@ -141,7 +141,7 @@ FREE_ROWS = 4
 
 class LiveScreen:
     def __init__(
-        self, state: ReplState, composer: Composer, view: LiveView, terminal: Terminal
+        self, state: ReplState, composer: Composer, *, view: LiveView, terminal: Terminal
     ) -> None:
         self._state = state
         self._composer = composer

@@ -101,7 +101,9 @@ class SessionManager:
         if state.session is None or state.renderer is None:
             return
         transcript = state.renderer.transcript
-        given = build_status_input(state.session, transcript.tally, transcript.context_tokens)
+        given = build_status_input(
+            state.session, transcript.tally, context_tokens=transcript.context_tokens
+        )
         self._is_status_running = True
         try:
             state.own_status = await asyncio.to_thread(

@@ -97,7 +97,7 @@ class Status:
             what, fields = self._retry, self._build_countdown(ceil(self._retry_at - now))
         else:
             what, fields = self.verb, self._build_progress(elapsed_s, silent_s=now - self._heard_at)
-        return f"{frame} {self._fit_fields(what, fields, max(0, width - 2))}"
+        return f"{frame} {self._fit_fields(what, fields, width=max(0, width - 2))}"
 
     def _build_countdown(self, left_s: int) -> list[StatusField]:
         return [
@@ -116,7 +116,7 @@ class Status:
             (f"{self._stop_key} to interrupt", 1),
         ]
 
-    def _fit_fields(self, what: str, fields: list[StatusField], width: int) -> str:
+    def _fit_fields(self, what: str, fields: list[StatusField], *, width: int) -> str:
         """Return a line that fits. If there is not enough space, the verb is shortened first.
 
         Then the fields of the lowest priority go."""

@@ -24,7 +24,7 @@ LINE_CHARS = 200
 OUTPUT_BYTES = 10_000
 
 
-def build_status_input(session: "Session", tally: "Tally", context_tokens: int) -> bytes:
+def build_status_input(session: "Session", tally: "Tally", *, context_tokens: int) -> bytes:
     """Return the figures of a session, as the command reads them."""
     figures = {
         "session": session.paths.id,

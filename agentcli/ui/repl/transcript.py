@@ -78,7 +78,7 @@ class _RunningCall:
 
 class LiveTranscript:
     def __init__(
-        self, display: Display | None, painter: ScreenPainter, status: Status, *, read_key: str = ""
+        self, display: Display | None, painter: ScreenPainter, *, status: Status, read_key: str = ""
     ) -> None:
         """Without a display, text is only collected for `render_full`, which `read_key` shows."""
         self._display = display
@@ -185,7 +185,7 @@ class LiveTranscript:
     def add_error(self, message: str, hint: str = "") -> None:
         self.say(
             transcript_blocks.render_error(
-                self._use_paint(), message, transcript_blocks.adapt_hint(hint)
+                self._use_paint(), message, hint=transcript_blocks.adapt_hint(hint)
             )
         )
 
@@ -244,7 +244,7 @@ class LiveTranscript:
         """Return everything, with complete cards."""
         earlier = ""
         if self._earlier:
-            before = LiveTranscript(None, self._painter, Status())
+            before = LiveTranscript(None, self._painter, status=Status())
             before._render_facts(self._earlier)
             earlier = before.render_full()
         return earlier + "".join(
@@ -282,7 +282,7 @@ class LiveTranscript:
         newest = next(reversed(self.running), "")
         for call_id, one in self.running.items():
             output = one.output if call_id == newest or one.call.name == CHILD_TOOL else ""
-            shown = self.cards.render_running(one.call, now - one.began, output)
+            shown = self.cards.render_running(one.call, now - one.began, last_lines=output)
             rows += shown.rstrip("\n").split("\n")
         held = self.cards.render_held()
         return [*(held.rstrip("\n").split("\n") if held else []), *rows]
@@ -312,7 +312,7 @@ class LiveTranscript:
         text, self._thought = self._thought.strip(), ""
         self.say(
             transcript_blocks.render_thinking(
-                self._use_paint(), text, seconds, is_shown=self.shows_thinking
+                self._use_paint(), text, seconds=seconds, is_shown=self.shows_thinking
             )
         )
 
@@ -427,7 +427,7 @@ class LiveTranscript:
         self._commit_block(self._streaming_text.finish(), apart=False)
 
     def _apply_style(self, text: str, style: str) -> str:
-        return transcript_blocks.apply_style(self._use_paint(), text, style)
+        return transcript_blocks.apply_style(self._use_paint(), text, style=style)
 
 
 def _find_turns(facts: Sequence[Fact]) -> list[int]:

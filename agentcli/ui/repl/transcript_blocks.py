@@ -62,8 +62,8 @@ class ScreenPainter:
         return choose_theme(
             self.theme_name,
             self._background,
-            os.environ,
-            True,
+            environ=os.environ,
+            is_tty=True,
             color=self._color,
             diff=self._diff_colors,
             own=None if is_ours else load_theme(self.theme_name).theme,
@@ -154,7 +154,7 @@ _OPTION = re.compile(
 _ANSWER_LABELS = {"accept": "accepted", "decline": "declined", "cancel": "no answer"}
 
 
-def apply_style(paint: Paint, text: str, style: str) -> str:
+def apply_style(paint: Paint, text: str, *, style: str) -> str:
     """Apply the style to each row on its own: a style never crosses the end of a line."""
     return "\n".join(
         paint.apply_style(row, getattr(paint.theme, style)) for row in text.split("\n")
@@ -179,11 +179,11 @@ def render_prompt(paint: Paint, shown: str) -> str:
         for row in _wrap_line(line, width=paint.prose_width - 2)
     ]
     lines = [f"{'> ' if index == 0 else '  '}{row}" for index, row in enumerate(rows)]
-    return apply_style(paint, "\n".join(lines), "strong")
+    return apply_style(paint, "\n".join(lines), style="strong")
 
 
 def render_warning(paint: Paint, message: str) -> str:
-    return apply_style(paint, _wrap_hanging(paint, f"warning: {escape(message)}"), "warning")
+    return apply_style(paint, _wrap_hanging(paint, f"warning: {escape(message)}"), style="warning")
 
 
 def render_server_event(paint: Paint, event: FileAttached | ServerAsked) -> str:
@@ -191,10 +191,10 @@ def render_server_event(paint: Paint, event: FileAttached | ServerAsked) -> str:
         text = f"attached {event.name} ({event.size_bytes} bytes)"
     else:
         text = f"{event.server} asked: {event.message} ({_ANSWER_LABELS[event.answer]})"
-    return apply_style(paint, _wrap_hanging(paint, f"  {escape(text)}"), "dim")
+    return apply_style(paint, _wrap_hanging(paint, f"  {escape(text)}"), style="dim")
 
 
-def render_error(paint: Paint, message: str, hint: str) -> str:
+def render_error(paint: Paint, message: str, *, hint: str) -> str:
     """Render an error. The fix is not wrapped, because it may be a command to copy."""
     text = _wrap_hanging(paint, f"error: {escape(message)}").removeprefix("error:")
     line = paint.apply_style("error:", paint.theme.failed) + text
@@ -225,7 +225,7 @@ def render_broken_off(paint: Paint, why: str) -> str:
     The reply stays on the screen, and the model does not know of it.
     """
     text = f"{paint.ellipsis} {why}. Dropping the partial reply and retrying."
-    return apply_style(paint, "  " + _wrap_hanging(paint, text), "warning")
+    return apply_style(paint, "  " + _wrap_hanging(paint, text), style="warning")
 
 
 def render_interruption(paint: Paint, seconds: float, *, changed: int) -> str:
@@ -233,23 +233,23 @@ def render_interruption(paint: Paint, seconds: float, *, changed: int) -> str:
     if changed:
         files = "1 file" if changed == 1 else f"{changed} files"
         text += f"{paint.dot}{files} changed, /rewind to undo"
-    return apply_style(paint, _wrap_hanging(paint, text), "warning")
+    return apply_style(paint, _wrap_hanging(paint, text), style="warning")
 
 
-def render_thinking(paint: Paint, text: str, seconds: float, *, is_shown: bool) -> str:
+def render_thinking(paint: Paint, text: str, *, seconds: float, is_shown: bool) -> str:
     line = f"Thought for {format_elapsed(seconds)}{paint.dot}{len(text) // 4} tok"
-    return apply_style(paint, f"{line}\n{escape(text)}" if is_shown and text else line, "dim")
+    return apply_style(paint, f"{line}\n{escape(text)}" if is_shown and text else line, style="dim")
 
 
 def render_context_note(paint: Paint, note: ContextNote) -> str:
     """Render a context note of the runtime to the model as one line."""
     line = shorten_end(escape(describe_context_note(note)), paint.width)
-    return apply_style(paint, line, "dim")
+    return apply_style(paint, line, style="dim")
 
 
 def render_hosted(paint: Paint, line: str) -> str:
     """Render a call that the provider made itself, or a page that a reply cites."""
-    return apply_style(paint, shorten_end(escape(line), paint.width), "dim")
+    return apply_style(paint, shorten_end(escape(line), paint.width), style="dim")
 
 
 def render_table(paint: Paint, rows: Sequence[tuple[str, str]]) -> str:

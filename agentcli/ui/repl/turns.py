@@ -81,11 +81,11 @@ class Turns:
             self.send(text, text)
             return
         steered = session.steering.add(text)
-        self._terminal.run_task(self._attach_steering(steered, session, renderer))
+        self._terminal.run_task(self._attach_steering(steered, session, renderer=renderer))
         self._terminal.redraw()
 
     async def _attach_steering(
-        self, steered: "SteeringMessage", session: "Session", renderer: "TranscriptRenderer"
+        self, steered: "SteeringMessage", session: "Session", *, renderer: "TranscriptRenderer"
     ) -> None:
         attached = await asyncio.to_thread(
             attach,
@@ -179,7 +179,7 @@ class Turns:
         if not plan:
             return ""
         answer, plan = await self._answers.ask_about_plan(plan)
-        return apply_plan_answer(session, plan, answer)
+        return apply_plan_answer(session, plan, answer=answer)
 
     async def _run_turns(self, text: str, shown: str) -> None:
         while text:
@@ -210,11 +210,11 @@ class Turns:
                 renderer.transcript.add(renderer.apply_style(f"  {note}", "dim"))
             await session.run_turn(text, attachments=attached.parts)
             if session.withdraw_prompt():
-                self._return_unsent(text, session, renderer)
+                self._return_unsent(text, session, renderer=renderer)
                 return ""
             following = self._take_waiting(session) or await self._ask_about_plan(session)
         except asyncio.CancelledError:
-            self._handle_interrupt(session, renderer, text)
+            self._handle_interrupt(session, renderer, text=text)
             return ""
         except AgentError as error:
             renderer.transcript.add_error(str(error), error.hint)
@@ -228,7 +228,7 @@ class Turns:
         return "\n".join(filter(None, waiting))
 
     def _handle_interrupt(
-        self, session: "Session", renderer: "TranscriptRenderer", text: str = ""
+        self, session: "Session", renderer: "TranscriptRenderer", *, text: str = ""
     ) -> None:
         """Handle an interrupt. `text` is the message that was sent."""
         if not self._state.interrupts:
@@ -238,11 +238,13 @@ class Turns:
             task.uncancel()
         renderer.transcript.add_interruption(self._state.status.elapsed_s)
         if text and self._state.gave_up and session.withdraw_prompt(gave_up=True):
-            self._return_unsent(text, session, renderer)
+            self._return_unsent(text, session, renderer=renderer)
         else:
             self._restore_input(session)
 
-    def _return_unsent(self, text: str, session: "Session", renderer: "TranscriptRenderer") -> None:
+    def _return_unsent(
+        self, text: str, session: "Session", *, renderer: "TranscriptRenderer"
+    ) -> None:
         """Return a message that no model has received to the input."""
         self._restore_input(session, text)
         renderer.transcript.add(
@@ -339,7 +341,7 @@ def get_proposed_plan(session: "Session") -> str:
     return session.plan_tracker.proposed if session.gate.mode == "plan" else ""
 
 
-def apply_plan_answer(session: "Session", plan: str, answer: PlanAnswer) -> str:
+def apply_plan_answer(session: "Session", plan: str, *, answer: PlanAnswer) -> str:
     """Apply the answer. Return what to send to the model next, or an empty string for nothing."""
     if answer.mode is None:
         planning = session.plan_tracker

@@ -52,7 +52,7 @@ class Family:
 
     def run(self, task: str = "Where is it?", role: str = "") -> Output:
         context = ToolContext(call_id="c", workspace=Path(), progress=self.shown.append)
-        return asyncio.run(self._children.run(task, role, context))
+        return asyncio.run(self._children.run(task, role, context=context))
 
 
 def text(output: Output) -> str:
@@ -157,7 +157,7 @@ def test_only_so_many_children_work_at_the_same_time() -> None:
     async def all_of_them() -> list[Output]:
         children = ChildRunner((), open_child=open_child)
         context = ToolContext(call_id="c", workspace=Path(), progress=lambda text: None)
-        return await asyncio.gather(*(children.run("find", "", context) for _ in range(20)))
+        return await asyncio.gather(*(children.run("find", "", context=context) for _ in range(20)))
 
     outputs = asyncio.run(all_of_them())
     assert [text(output) for output in outputs] == ["Found."] * 20
@@ -193,7 +193,7 @@ def test_interrupted_child_sends_what_became_of_it_along() -> None:
     async def interrupted() -> Output:
         children = ChildRunner((), open_child=open_child)
         context = ToolContext(call_id="c", workspace=Path(), progress=lambda text: None)
-        task = asyncio.ensure_future(children.run("find", "", context))
+        task = asyncio.ensure_future(children.run("find", "", context=context))
         await began.wait()
         task.cancel()
         try:

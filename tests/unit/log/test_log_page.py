@@ -103,7 +103,7 @@ def test_page_and_program_agree_on_forks(at: str, tmp_path: Path) -> None:
     origin = SessionPaths(id="s", directory=directory)
     write(origin.log)
     recorded = read_log(origin.log).entries
-    forked = fork(origin, recorded, find_cut(recorded, at), sessions=tmp_path)
+    forked = fork(origin, recorded, cut=find_cut(recorded, at), sessions=tmp_path)
     ours, of_page = judge_both(forked.log)
     assert of_page == ours == ("open", None)
 

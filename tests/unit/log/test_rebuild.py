@@ -64,7 +64,7 @@ def test_what_calls_changed_is_put_back_as_it_was_first(store: ObjectStore, root
         {b"d": StoredEntry(DIRECTORY), b"d/gone": states[0], b"l": StoredEntry(LINK, states[3].id)},
         {},
     )
-    assert restore_changes([first, second, third], store, root) == 5
+    assert restore_changes([first, second, third], store, root=root) == 5
     assert files(root) == {"d/gone": "1", "edited": "1", "l": "link", "own": "the person's"}
 
 
@@ -77,7 +77,7 @@ def test_link_in_the_way_leads_nowhere(store: ObjectStore, root: Path, tmp_path:
         text = kept(store, "ours")
     before = {b"d": StoredEntry(DIRECTORY), b"d/a": text}
     after = {b"d": StoredEntry(DIRECTORY), b"d/b": text}
-    restore_changes([changed(store, before, after)], store, root)
+    restore_changes([changed(store, before, after)], store, root=root)
     assert files(outside) == {"b": "theirs"}
     assert files(root) == {"d/a": "ours"}
 
@@ -86,7 +86,7 @@ def test_tree_beside_the_log_is_the_one_it_began_with(tmp_path: Path, root: Path
     place = SessionPaths(id="s", directory=tmp_path / "s")
     (place.directory / "base").mkdir(parents=True)
     (place.directory / "base" / "a").write_text("1")
-    words = rebuild_at(place, [entry(STARTED)], 0, into=root)
+    words = rebuild_at(place, [entry(STARTED)], seq=0, into=root)
     assert (files(root), words) == ({"a": "1"}, f"the files in {place.directory / 'base'}")
 
 

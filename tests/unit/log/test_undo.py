@@ -52,7 +52,7 @@ class Ground:
         return StateChange(before=fact.before, after=fact.after)
 
     def undo(self, change: StateChange) -> UndoResult:
-        return undo_changes(self.store, self.root, [change])
+        return undo_changes(self.store, self.root, changes=[change])
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_directory_that_stays_is_not_called_removed(ground: Ground, dry_run: boo
         (ground.root / name / "made.txt").write_text("a\n")
     change = ground.end()
     (ground.root / "full" / "deep" / "mine.txt").write_text("b\n")
-    result = undo_changes(ground.store, ground.root, [change], dry_run=dry_run)
+    result = undo_changes(ground.store, ground.root, changes=[change], dry_run=dry_run)
     assert {one.path: one.change for one in result.done} == {
         "empty": "removed",
         "empty/made.txt": "removed",
@@ -174,7 +174,7 @@ def test_rehearsal_touches_nothing(ground: Ground) -> None:
     ground.begin()
     (ground.root / "a").write_text("one\n")
     change = ground.end()
-    result = undo_changes(ground.store, ground.root, [change], dry_run=True)
+    result = undo_changes(ground.store, ground.root, changes=[change], dry_run=True)
     assert [(one.path, one.change) for one in result.done] == [("a", "removed")]
     assert (ground.root / "a").exists()
 

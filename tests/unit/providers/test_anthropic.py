@@ -227,5 +227,7 @@ def test_cache_ends_are_marked_at_most_twice() -> None:
     ],
 )
 def test_error_has_the_kind_it_names(status: int, said: Json, kind: ProviderErrorKind) -> None:
-    error = anthropic.read_error(status, {"retry-after": "2"}, {"type": "error", "error": said})
+    error = anthropic.read_error(
+        status, {"retry-after": "2"}, body={"type": "error", "error": said}
+    )
     assert (error.kind, error.status, error.retry_after_s) == (kind, status, 2.0)

@@ -89,7 +89,7 @@ INVALID_KEY: Json = {
 def test_error_says_who_can_act(status: int, body: Json, kind: str) -> None:
     for dialect in (gemini, gemini_interactions):
         for given in (body, [body]):
-            assert dialect.read_error(status, {}, given).kind == ProviderErrorKind(kind)
+            assert dialect.read_error(status, {}, body=given).kind == ProviderErrorKind(kind)
 
 
 @pytest.mark.parametrize(
@@ -107,20 +107,20 @@ def test_error_says_who_can_act(status: int, body: Json, kind: str) -> None:
 def test_wait_stands_in_the_body_or_in_the_header(
     body: Json, headers: dict[str, str], expected: float | None
 ) -> None:
-    assert gemini.read_error(429, headers, body).retry_after_s == expected
+    assert gemini.read_error(429, headers, body=body).retry_after_s == expected
 
 
 def test_error_is_one_line_in_the_service_own_words() -> None:
     body = [fault(400, "INVALID_ARGUMENT", "* contents\n  is not specified")]
-    error = gemini.read_error(400, {}, list(body))
+    error = gemini.read_error(400, {}, body=list(body))
     assert (str(error), error.status) == ("* contents is not specified (HTTP 400)", 400)
     page = "<!DOCTYPE html><html><title>502</title></html>"
-    assert str(gemini.read_error(502, {}, page)) == "received a web page: 502 (HTTP 502)"
+    assert str(gemini.read_error(502, {}, body=page)) == "received a web page: 502 (HTTP 502)"
 
 
 def test_spent_quota_is_found_however_long_the_sentence_is() -> None:
     body = fault(429, "RESOURCE_EXHAUSTED", "Read on. " * 100 + "limit: 0, model: x")
-    error = gemini.read_error(429, {}, body)
+    error = gemini.read_error(429, {}, body=body)
     assert error.kind is ProviderErrorKind.CREDENTIALS
     assert "quota is used up" in error.hint
 

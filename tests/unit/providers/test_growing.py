@@ -17,8 +17,8 @@ def make(message: Message, before: Message | None, model: Model) -> Sequence[str
 
 
 def test_part_of_a_conversation_is_encoded_as_in_the_whole() -> None:
-    whole = encode_part(make, MESSAGES, OPUS, start=0, end=None)
+    whole = encode_part(make, MESSAGES, model=OPUS, start=0, end=None)
     assert whole == ["a0", "b0", "b1", "c0", "c1"]
-    assert encode_part(make, MESSAGES, OPUS, start=0, end=2) == whole[:3]
-    assert encode_part(make, MESSAGES, OPUS, start=2, end=9) == whole[3:]
-    assert encode_part(make, MESSAGES, OPUS, start=3, end=None) == []
+    assert encode_part(make, MESSAGES, model=OPUS, start=0, end=2) == whole[:3]
+    assert encode_part(make, MESSAGES, model=OPUS, start=2, end=9) == whole[3:]
+    assert encode_part(make, MESSAGES, model=OPUS, start=3, end=None) == []

@@ -67,14 +67,14 @@ def fault(message: str, code: Json = None, kind: str = "invalid_request_error") 
 def test_error_has_the_kind_its_code_or_sentence_says(
     status: int, body: Json, kind: ProviderErrorKind
 ) -> None:
-    assert (read_error(status, {}, body).kind, read_error(status, {}, body).status) == (
+    assert (read_error(status, {}, body=body).kind, read_error(status, {}, body=body).status) == (
         kind,
         status,
     )
 
 
 def test_error_is_told_in_the_words_of_the_provider() -> None:
-    told = read_error(400, {}, fault("Unknown parameter: 'x'."))
+    told = read_error(400, {}, body=fault("Unknown parameter: 'x'."))
     assert str(told) == "Unknown parameter: 'x'. (HTTP 400)"
 
 
@@ -92,11 +92,13 @@ def test_error_is_told_in_the_words_of_the_provider() -> None:
 def test_wait_is_told_by_a_header_or_in_the_sentence(
     headers: dict[str, str], message: str, wait_s: float | None
 ) -> None:
-    assert read_error(429, headers, fault(message)).retry_after_s == wait_s
+    assert read_error(429, headers, body=fault(message)).retry_after_s == wait_s
 
 
 def test_hint_says_which_protocol_takes_tools() -> None:
-    told = read_error(400, {}, fault("Function tools with reasoning_effort ... use /v1/responses"))
+    told = read_error(
+        400, {}, body=fault("Function tools with reasoning_effort ... use /v1/responses")
+    )
     assert (
         told.hint
         == "this model can use tools only over the Responses protocol: --model openai/NAME"

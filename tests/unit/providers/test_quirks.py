@@ -113,5 +113,5 @@ def test_memory_is_kept_by_address_and_survives_nonsense(tmp_path: Path) -> None
     ],
 )
 def test_words_of_a_server_are_understood(sent: Any, said: str, quirk: str) -> None:
-    assert find_quirk(HttpError(400, {}, {"error": {"message": said}}), sent) == quirk
-    assert find_quirk(HttpError(500, {}, said), sent) == ""
+    assert find_quirk(HttpError(400, {}, body={"error": {"message": said}}), sent) == quirk
+    assert find_quirk(HttpError(500, {}, body=said), sent) == ""

@@ -1,4 +1,5 @@
 import asyncio
+import resource
 import shutil
 import socketserver
 import subprocess
@@ -670,6 +671,16 @@ def test_hundred_connections_at_once_are_served() -> None:
     try_proxy(scenario)
 
 
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    """As many open files as this machine lets a process have: users may have only 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_descriptors")
 def test_one_command_has_a_bounded_number_of_connections() -> None:
     async def scenario(trial: Trial) -> None:
         await trial.serve("docs", DOCS_AT, 443)

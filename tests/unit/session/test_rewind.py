@@ -81,7 +81,7 @@ def test_target_has_its_time_its_files_and_its_cost(tmp_path: Path) -> None:
 def test_cached_beginning_stays_the_same_objects(tmp_path: Path) -> None:
     async def work(session: Session) -> None:
         before = session.journal.history.build_messages()
-        rewind(session, list_targets(session)[1], "both")
+        rewind(session, list_targets(session)[1], scope="both")
         after = session.journal.history.build_messages()
         assert 0 < len(after) < len(before)
         assert all(old is new for old, new in zip(before, after, strict=False))
@@ -93,7 +93,7 @@ def test_cached_beginning_stays_the_same_objects(tmp_path: Path) -> None:
 
 def test_model_is_told_which_files_keep_later_changes(tmp_path: Path) -> None:
     async def work(session: Session) -> None:
-        rewind(session, list_targets(session)[1], "conversation")
+        rewind(session, list_targets(session)[1], scope="conversation")
         note = session.facts[-1]
         assert isinstance(note, ContextNote)
         assert note.why == NoteReason.REWIND
@@ -106,7 +106,7 @@ def test_model_is_told_which_files_keep_later_changes(tmp_path: Path) -> None:
 def test_edit_of_the_user_stays_and_is_named(tmp_path: Path) -> None:
     async def work(session: Session) -> None:
         (tmp_path / "work" / "b.txt").write_text("mine\n")
-        report = rewind(session, list_targets(session)[1], "both")
+        report = rewind(session, list_targets(session)[1], scope="both")
         assert report is not None
         assert [one.path for one in report.result.conflicts] == ["b.txt"]
         assert isinstance(session.facts[-1], ContextNote)
@@ -132,7 +132,7 @@ def test_what_happened_since_is_said(tmp_path: Path, fact: Compacted, said: str)
         session.journal.append(fact)
         target = list_targets(session)[1]
         assert target.warnings == [said]
-        rewind(session, target, "conversation")
+        rewind(session, target, scope="conversation")
         kept = session.journal.history.build_messages()[:-1]  # but for the note on files
         assert kept == before[: len(kept)]
 
@@ -145,8 +145,8 @@ def test_files_of_a_forks_origin_stay(tmp_path: Path) -> None:
         target = list_targets(session)[1]
         assert target.warnings == ["it was said in the session old: its files stay as they are"]
         with pytest.raises(UsageError, match="belong to the session it was forked from"):
-            rewind(session, target, "both")
-        rewind(session, target, "conversation")
+            rewind(session, target, scope="both")
+        rewind(session, target, scope="conversation")
 
     with_session(tmp_path, work)
     assert list_files(tmp_path) == ["a.txt", "b.txt", "c.txt"]
@@ -165,7 +165,7 @@ def test_rewind_that_was_killed_is_completed_by_repeating_it(
     killed_before: str, tmp_path: Path
 ) -> None:
     async def work(session: Session) -> None:
-        rewind(session, list_targets(session)[1], "both")
+        rewind(session, list_targets(session)[1], scope="both")
 
     log = with_session(tmp_path, work)
     lines = log.read_bytes().splitlines(keepends=True)
@@ -184,7 +184,7 @@ def test_rewind_that_was_killed_is_completed_by_repeating_it(
         session = open_session(settings(tmp_path), listeners=(), resume=paths)
         targets = list_targets(session)
         assert [target.turn for target in targets] == [1, 2]
-        rewind(session, targets[1], "both")
+        rewind(session, targets[1], scope="both")
         assert [target.turn for target in list_targets(session)] == [1]
         assert list_files(tmp_path) == ["a.txt"]
         while redo(session) is not None:
@@ -202,13 +202,13 @@ def test_rewind_that_was_killed_before_the_conversation_went_on_stays_as_it_was_
     """The file that it had removed does not come back with a later undo."""
 
     async def work(session: Session) -> None:
-        rewind(session, list_targets(session)[1], "files")
+        rewind(session, list_targets(session)[1], scope="files")
         undone = next(fact for fact in session.facts if isinstance(fact, Undone))
         states = {"before": undone.before, "planned": undone.after}
         begun = {"id": "undo-9", "root": str(tmp_path / "work"), "turns": 2, **states}
         (session.paths.directory / "undo.json").write_text(json.dumps(begun))
         await session.run_turn("third")
-        rewind(session, list_targets(session)[0], "files")
+        rewind(session, list_targets(session)[0], scope="files")
 
     with_session(tmp_path, work)
     assert list_files(tmp_path) == []

@@ -85,12 +85,12 @@ def test_ranges_of_lines() -> None:
 def test_a_line_that_was_changed_in_part_is_known_only_if_the_rest_was() -> None:
     text = "aa\nbb\ncc\n"
     in_the_line = [Splice(start=3, end=4, text="x")]
-    assert carry_over(text, in_the_line, ((1, 1),)) == ((1, 1),)
-    assert carry_over(text, in_the_line, ((1, 3),)) == ((1, 3),)
+    assert carry_over(text, in_the_line, lines=((1, 1),)) == ((1, 1),)
+    assert carry_over(text, in_the_line, lines=((1, 3),)) == ((1, 3),)
     the_line = [Splice(start=3, end=6, text="x\ny\n")]
-    assert carry_over(text, the_line, ((1, 1),)) == ((1, 3),)
+    assert carry_over(text, the_line, lines=((1, 1),)) == ((1, 3),)
     no_newline = [Splice(start=2, end=3, text="")]
-    assert carry_over(text, no_newline, ((1, 1), (3, 3))) == ((2, 2),)
+    assert carry_over(text, no_newline, lines=((1, 1), (3, 3))) == ((2, 2),)
 
 
 def test_one_lock_for_one_path() -> None:

@@ -23,7 +23,7 @@ def line(details: Details | None, *, error: ErrorKind | None = None, text: str =
         details=details,
         error=error,
     )
-    return format_call(ToolCall(id="c", name="t", input={"path": "a"}), result, 0.5)
+    return format_call(ToolCall(id="c", name="t", input={"path": "a"}), result, duration_s=0.5)
 
 
 @pytest.mark.parametrize(

@@ -266,7 +266,7 @@ def _select_text(host: CommandHost, rest: str) -> str:
 def _copy_to_clipboard(host: CommandHost, text: str) -> str:
     """Copy the text. Return what copied it, for the user."""
     for command in CLIPBOARDS:
-        if _feed_program(command, text, host.settings.workspace):
+        if _feed_program(command, text, workspace=host.settings.workspace):
             return command[0]
     data = base64.b64encode(text.encode("utf-8", "replace")).decode()
     if len(data) > OSC52_BYTES_MAX:
@@ -276,7 +276,7 @@ def _copy_to_clipboard(host: CommandHost, text: str) -> str:
     return "OSC 52; your terminal may block it"
 
 
-def _feed_program(command: tuple[str, ...], text: str, workspace: Path) -> bool:
+def _feed_program(command: tuple[str, ...], text: str, *, workspace: Path) -> bool:
     try:
         # Not `run`: a program that holds the clipboard stays, and keeps its streams open.
         child = own_process.start(

@@ -37,12 +37,14 @@ class Ground:
         path.write_text(text)
 
     def state(self, tree: str) -> dict[bytes, StoredEntry]:
-        found = find_differences(self.store, EMPTY_TREE, tree)
+        found = find_differences(self.store, EMPTY_TREE, after=tree)
         return {one.path: one.after for one in found if one.after}
 
     def changed(self, fact: Checkpointed | None) -> list[str]:
         assert fact is not None
-        return [os.fsdecode(d.path) for d in find_differences(self.store, fact.before, fact.after)]
+        return [
+            os.fsdecode(d.path) for d in find_differences(self.store, fact.before, after=fact.after)
+        ]
 
 
 @pytest.fixture
@@ -277,7 +279,7 @@ def test_later_session_does_not_read_again_what_is_kept(
 
     def noted(store: ObjectStore, path: bytes, root: bytes) -> trees.CapturedFile | None:
         read.append(path)
-        return trees.capture(store, path, root)
+        return trees.capture(store, path, root=root)
 
     remembering.write("dir/b", "changed between the sessions\n")
     monkeypatch.setattr(scan, "capture", noted)

@@ -73,7 +73,7 @@ def test_fork_begins_with_the_same_bytes_and_says_where_it_is_from(tmp_path: Pat
     origin = SessionPaths(id="s", directory=tmp_path / "s")
     origin.directory.mkdir()
     recorded = write(origin.log)
-    place = fork(origin, recorded, find_cut(recorded, "2"), sessions=tmp_path)
+    place = fork(origin, recorded, cut=find_cut(recorded, "2"), sessions=tmp_path)
     lines = origin.log.read_bytes().splitlines(keepends=True)
     assert place.log.read_bytes().startswith(b"".join(lines[:9]))
     forked = read_log(place.log).entries
@@ -85,9 +85,9 @@ def test_given_result_answers_the_call(tmp_path: Path) -> None:
     origin = SessionPaths(id="s", directory=tmp_path / "s")
     origin.directory.mkdir()
     recorded = write(origin.log)
-    place = fork(origin, recorded, find_cut(recorded, "b"), sessions=tmp_path)
+    place = fork(origin, recorded, cut=find_cut(recorded, "b"), sessions=tmp_path)
     last = read_log(place.log)
-    append_facts(place, last.last_seq, last.last_hash, *make_user_result(B, "so it said"))
+    append_facts(place, make_user_result(B, "so it said"), seq=last.last_seq, prev=last.last_hash)
     assert audit_log(place.log).faults == ()
     assert "so it said" in place.log.read_text()
 

@@ -70,9 +70,9 @@ def result(text: str, *, cwd: str, exit_code: int, output_bytes: int = 0) -> Too
 def test_difference_is_a_diff_of_what_counts() -> None:
     then = result("built in 3.2s", cwd="/home/ann/app", output_bytes=13, exit_code=0)
     now = result("built in 1s", cwd="/tmp/x/workspace", output_bytes=11, exit_code=0)
-    assert diff_results(then, now, build_normalizer(THEN), build_normalizer(NOW)) == ""
+    assert diff_results(then, now, then=build_normalizer(THEN), now=build_normalizer(NOW)) == ""
     broken = result("built in 1s", cwd="/tmp/x/workspace", exit_code=2)
-    shown = diff_results(then, broken, build_normalizer(THEN), build_normalizer(NOW))
+    shown = diff_results(then, broken, then=build_normalizer(THEN), now=build_normalizer(NOW))
     assert "+exit_code: 2" in shown
 
 
@@ -82,7 +82,7 @@ def test_names_that_mktemp_chose_do_not_count() -> None:
         one, two = (
             replace(result(text, cwd="", exit_code=0), details=details) for text in (then, now)
         )
-        return diff_results(one, two, build_normalizer(THEN), build_normalizer(NOW))
+        return diff_results(one, two, then=build_normalizer(THEN), now=build_normalizer(NOW))
 
     assert shown("log.abcdef", "log.ghijkl", "mktemp log.XXXXXX") == ""
     assert shown("log.abcdef", "log.ghijkl", "ls log.XXXXXX") != ""

@@ -141,7 +141,7 @@ def test_call_is_run_where_it_can_be_and_answered_where_not() -> None:
     playback = playing(turn)
     asked_again(playback)
     real = FunctionTool("bash", lambda args, context: "now")
-    tool = RecordedTool(ToolSpec(name="bash", description="", schema={}), playback, real)
+    tool = RecordedTool(ToolSpec(name="bash", description="", schema={}), playback, real=real)
     texts = [output.content[0] for output in (ran(playback, tool, A), ran(playback, tool, B))]
     assert [getattr(text, "text", "") for text in texts] == ["now", "from afar"]
 

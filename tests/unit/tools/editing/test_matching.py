@@ -40,7 +40,7 @@ def test_every_place_that_could_be_meant_is_found() -> None:
 )
 def test_lines_that_would_be_joined_are_noticed(text: str, old: str, new: str, joins: bool) -> None:
     start = text.index(old)
-    assert joins_lines(text, start, start + len(old), new) == joins
+    assert joins_lines(text, (start, start + len(old)), new=new) == joins
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_indentation_that_is_left_out_is_noticed_where_it_matters(
     text: str, old: str, new: str, lead: str
 ) -> None:
     start = text.index(old)
-    assert find_missing_indentation(text, start, start + len(old), new) == lead
+    assert find_missing_indentation(text, (start, start + len(old)), new=new) == lead

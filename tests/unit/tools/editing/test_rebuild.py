@@ -10,7 +10,7 @@ def lines(text: str) -> list[str]:
 
 def rebuild(own: str, old: str, new: str, *, file: str = "") -> str | None:
     style = LfView((file or own).replace("|", "\n")).style
-    result = rebuild_lines(lines(own), lines(old), lines(new) if new else [], style=style)
+    result = rebuild_lines(lines(own), lines(old), new=lines(new) if new else [], style=style)
     return None if result is None else "|".join(result)
 
 

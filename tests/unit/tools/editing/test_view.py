@@ -37,7 +37,7 @@ def test_new_lines_take_the_ending_of_what_they_replace(
 ) -> None:
     view = LfView(raw)
     start = view.text.index(old)
-    assert splice(raw, [view.splice(start, start + len(old), new)]) == after
+    assert splice(raw, [view.splice((start, start + len(old)), new)]) == after
 
 
 def test_style_is_what_occurs() -> None:

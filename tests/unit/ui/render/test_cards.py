@@ -149,7 +149,7 @@ def test_part_of_a_file_says_how_much_there_is() -> None:
 
 def test_running_call_shows_its_last_three_lines_settled() -> None:
     call = ToolCall(id="c", name="bash", input={"command": "pytest -q"})
-    text = cards().render_running(call, 12.4, "one\ntwo\n10%\r90%\x1b[K\nthree\nfour\n")
+    text = cards().render_running(call, 12.4, last_lines="one\ntwo\n10%\r90%\x1b[K\nthree\nfour\n")
     assert text.replace("\x1b[1m", "").replace("\x1b[0m", "") == (
         "● bash pytest -q  12s\n  90%\n  three\n  four\n"
     )

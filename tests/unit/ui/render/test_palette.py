@@ -86,7 +86,7 @@ def test_every_text_stands_out_from_the_background_of_a_real_terminal(
     told: str, name: ThemeName, depth: ColorDepth
 ) -> None:
     background = parse_colour(told)
-    theme, _ = choose_theme("auto", background, ENVIRON[depth], True)
+    theme, _ = choose_theme("auto", background, environ=ENVIRON[depth], is_tty=True)
     assert background is not None
     assert (theme.name, weak_texts(background, theme, depth)) == (name, {})
 
@@ -99,7 +99,7 @@ def test_no_theme_is_chosen_for_a_background_it_cannot_be_read_on(
 ) -> None:
     red, green, blue = (part / 255 for part in parts)
     background = Colour(red=red, green=green, blue=blue)
-    theme, _ = choose_theme("auto", background, ENVIRON[depth], True)
+    theme, _ = choose_theme("auto", background, environ=ENVIRON[depth], is_tty=True)
     assert theme.name == "ansi" or weak_texts(background, theme, depth) == {}
 
 

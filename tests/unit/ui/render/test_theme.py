@@ -57,5 +57,5 @@ def test_depth_follows_flag_then_environment_then_terminal(
 def test_theme_follows_setting_then_background(
     setting: str, background: Colour | None, environ: dict[str, str], name: ThemeName
 ) -> None:
-    theme, _ = choose_theme(setting, background, XTERM | environ, True)
+    theme, _ = choose_theme(setting, background, environ=XTERM | environ, is_tty=True)
     assert theme.name == name

@@ -54,7 +54,7 @@ def test_terminal_with_few_colours_gets_the_usual_ones(themes: Path) -> None:
         ({"TERM": "xterm"}, ANSI),
         ({"TERM": "xterm", "NO_COLOR": "1"}, NONE),
     ):
-        assert choose_theme("mocha", None, environ, True, own=own)[0] == theme
+        assert choose_theme("mocha", None, environ=environ, is_tty=True, own=own)[0] == theme
 
 
 def test_style_that_is_hard_to_read_is_named(themes: Path) -> None:

@@ -26,4 +26,4 @@ def test_card_that_cannot_be_asked_for_has_no_number() -> None:
         TerminalView(Paint(columns=100, theme=NONE, color="none", accessible=True)),
         failing(),
     )
-    assert "/show" not in view.render_card(one.judged, one.finished, None)
+    assert "/show" not in view.render_card(one.judged, one.finished, call=None)

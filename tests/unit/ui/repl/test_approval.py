@@ -44,7 +44,7 @@ class Desk:
             self.composer.set_text("half a message")
         self.now = 1000.0
         self.approvals = ApprovalPrompt(
-            self.state, self.composer, UnseenTerminal(), clock=lambda: self.now
+            self.state, self.composer, terminal=UnseenTerminal(), clock=lambda: self.now
         )
 
     async def ask(self) -> "asyncio.Task[Verdict]":

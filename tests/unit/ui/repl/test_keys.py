@@ -15,7 +15,7 @@ from tests.support.desk import UnseenTerminal
 def bound(home: Path) -> KeyBindings:
     async def build() -> Repl:
         options = ReplOptions(model="opus", branch=GitBranch(home))
-        return Repl(Settings(workspace=home), options, UnseenTerminal())
+        return Repl(Settings(workspace=home), options, terminal=UnseenTerminal())
 
     keys = asyncio.run(build())._app.key_bindings
     assert isinstance(keys, KeyBindings)

@@ -20,7 +20,7 @@ def test_first_line_leaves_out_the_folder_before_the_mode(width: int, shown: str
     workspace = Path("/srv/some/project")
     branch = GitBranch(workspace)
     opening = ReplOptions(model="opus", branch=branch)
-    assert render_first_line(Settings(workspace=workspace), opening, width) == shown
+    assert render_first_line(Settings(workspace=workspace), opening, width=width) == shown
 
 
 def test_hints_are_whole_or_not_there() -> None:

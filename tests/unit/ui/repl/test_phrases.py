@@ -31,7 +31,7 @@ def test_warning_is_wrapped_between_words() -> None:
 
 def test_error_is_wrapped_and_its_fix_is_not() -> None:
     fix = "export ANTHROPIC_API_KEY=… or agentcli login"
-    assert rows(render_error(PAINT, "no API key was found anywhere\nlooked at: X", fix)) == [
+    assert rows(render_error(PAINT, "no API key was found anywhere\nlooked at: X", hint=fix)) == [
         "error: no API key was found",
         "  anywhere",
         "  looked at: X",

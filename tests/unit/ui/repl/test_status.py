@@ -92,6 +92,6 @@ def test_narrow_status_drops_what_is_worth_least() -> None:
 
 @pytest.mark.parametrize("width", [24, 39, 47, 48, 79, 200])
 def test_waiting_question_always_says_how_to_answer(width: int) -> None:
-    row = render_waiting_question("bash " + "x" * 300, width, "tab")
+    row = render_waiting_question("bash " + "x" * 300, width, key="tab")
     assert row.endswith(" (tab to answer)")
     assert len(row) <= width

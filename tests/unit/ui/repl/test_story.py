@@ -34,7 +34,7 @@ class Page:
 def transcript(page: Page) -> LiveTranscript:
     settings = Settings(workspace=Path("/nowhere"), theme="none")
     painter = ScreenPainter(settings, page, background="", color="never")
-    return LiveTranscript(page, painter, Status())
+    return LiveTranscript(page, painter, status=Status())
 
 
 def told(*texts: str) -> tuple[str, list[str]]:
