@@ -1,15 +1,18 @@
 """Build a running session from settings: all packages are connected here."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli import __version__
+from agentcli.agent.compaction import Compactor
+from agentcli.agent.dispatch import Dispatcher
 from agentcli.agent.journal import Journal, Listener
-from agentcli.agent.limits import Breaker, TurnLimits
+from agentcli.agent.limits import Breaker, Pace, TurnLimits
 from agentcli.agent.loop import Loop
+from agentcli.agent.model_client import ModelClient, load_system_prompt
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.log.paths import SessionPaths
 from agentcli.log.writer import LogWriter
@@ -24,7 +27,9 @@ from agentcli.session.edit_checks import EDIT_CHECK_TIMEOUT_S, EditChecks
 from agentcli.session.features import SessionFeature, build_session_features
 from agentcli.session.hooks import SessionHooks, build_hooks, warn_of_hooks
 from agentcli.session.model import (
+    ModelInUse,
     SessionModel,
+    list_hosted,
     open_priced_model,
     warn_about_computer,
     warn_about_hosted,
@@ -37,8 +42,8 @@ from agentcli.session.requirements import (
     build_completion,
 )
 from agentcli.session.sandbox_host import SANDBOX_OFF, SandboxHost
-from agentcli.session.secrets import build_redactor
-from agentcli.session.session import Session, SessionParts, Steering, build_dispatcher
+from agentcli.session.secrets import TokenNote, build_redactor, refuse_tokens
+from agentcli.session.session import Session, SessionParts, Steering
 from agentcli.session.start import SessionStart, close_unfinished, open_existing, open_new
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.system import startup
@@ -52,9 +57,11 @@ from agentcli.types.events import (
     is_in_turn,
     list_effective_facts,
 )
+from agentcli.types.messages import Json
+from agentcli.types.provider import Request
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Tool, ToolSpec
-from agentcli.types.verdicts import INHERITED, AskUser, CurrentMode, Mode
+from agentcli.types.verdicts import INHERITED, AskUser, CurrentMode, Delegation, Mode
 
 if TYPE_CHECKING:
     from agentcli.session.unsaved_files import EditorFiles
@@ -241,6 +248,72 @@ def build_parts_beside(parts: SessionParts, workspace: Path, *, journal: Journal
     )
 
 
+def build_model_client(
+    parts: SessionParts,
+    toolset: Toolset,
+    *,
+    journal: Journal,
+    answer_schema: Json = None,
+    model: Callable[[], ModelInUse] | None = None,
+) -> ModelClient:
+    """Build a client for a model, or else the one in use. Each request declares the tools
+    declared by then."""
+    settings, session_model, hooks = parts.settings, parts.model, parts.hooks
+    return ModelClient(
+        model=model or (lambda: session_model.current),
+        template=Request(
+            model=session_model.current.name,
+            system=load_system_prompt(),
+            messages=(),
+            hosted=list_hosted(settings) if settings.hosted or settings.web else (),
+            answer_schema=answer_schema,
+            parallel=settings.parallel,
+            session=journal.session,
+        ),
+        journal=journal,
+        compactor=Compactor(
+            journal,
+            window=session_model.get_window,
+            store_result=parts.builtin_tools.store_result,
+            run_before_compaction=hooks.run_before_compaction if hooks else None,
+        ),
+        small_model=session_model.open_small if settings.small_model else None,
+        fall_back=None if model else session_model.fall_back,
+        tools=lambda: toolset.declared,
+        deferred=lambda: toolset.deferred,
+    )
+
+
+def build_dispatcher(
+    parts: SessionParts,
+    toolset: Toolset,
+    *,
+    journal: Journal,
+    breaker: Breaker,
+    child: Delegation | None = None,
+    runs_hooks: bool = True,
+) -> Dispatcher:
+    """Build a dispatcher whose calls pass the permission gate and are recorded in the journal.
+
+    `child` is the delegation it works for, or None for the session's own agent."""
+    gate = parts.gate
+    hooks = parts.hooks.engine if parts.hooks and runs_hooks else None
+    return Dispatcher(
+        toolset=toolset,
+        judge=partial(gate.judge, child=child),
+        emit=journal.append,
+        workspace=parts.settings.workspace,
+        breaker=breaker,
+        pace=Pace(parts.settings.calls_per_minute),
+        result_hooks=hooks.build_after(child) if hooks else (),
+        failure_hooks=hooks.build_after(child, only_failures=True) if hooks else (),
+        clean=gate.redactor.mask,
+        check=refuse_tokens,
+        explain=TokenNote(journal.facts),
+        find_origin=gate.find_origin,
+    )
+
+
 def _assemble(
     parts: SessionParts,
     start: SessionStart,
@@ -263,23 +336,16 @@ def _assemble(
     for listener in (one for feature in features.values() for one in feature.listeners):
         journal.subscribe(listener)
     journal.subscribe(preparation)
-    parts.step_notes.append(context_sources.collect_notes)
+    parts.step_notes.extend(context_sources.list_note_sources())
     steering = Steering(parts.step_notes)
-    model_client = parts.build_model_client(
-        parts.toolset, journal=journal, answer_schema=completion.answer_schema
+    model_client = build_model_client(
+        parts, parts.toolset, journal=journal, answer_schema=completion.answer_schema
     )
     breaker = Breaker()
     loop = Loop(
         model_client=model_client,
         journal=journal,
-        dispatcher=build_dispatcher(
-            parts.toolset,
-            settings=parts.settings,
-            gate=parts.gate,
-            journal=journal,
-            breaker=breaker,
-            hooks=parts.hooks,
-        ),
+        dispatcher=build_dispatcher(parts, parts.toolset, journal=journal, breaker=breaker),
         breaker=breaker,
         limits=TurnLimits.from_settings(parts.settings),
         parallel=parts.settings.parallel,

@@ -26,6 +26,7 @@ from agentcli.session.project import (
 from agentcli.settings import (
     HOOKS_FILE,
     RULES_FILE,
+    SERVERS_FILE,
     SETTINGS_FILE,
     build_unreadable_error,
     check_values,
@@ -173,6 +174,16 @@ class Configuration:
     def uses_web(self) -> bool:
         """True if the model may ask for pages, or for a tool of its provider that does."""
         return self.settings.web or bool(self.settings.hosted) or self.allows_web
+
+    @property
+    def may_have_servers(self) -> bool:
+        """True if there is a file that may configure MCP servers."""
+        return (
+            self.settings.mcp_config is not None
+            or self.project is not None
+            or bool(self.plugins)
+            or os.path.lexists(get_user_directory() / SERVERS_FILE)
+        )
 
     def find_read_rule(self, path: Path) -> str:
         """Return the rule against reading a file unasked, or "" if there is none."""

@@ -357,7 +357,9 @@ SESSION_FEATURES: Mapping[str, FeatureEntry] = {
         "agentcli.features.computer.engine", lambda parts: parts.settings.computer
     ),
     "python_tools": FeatureEntry("agentcli.features.python_tools.engine"),
-    "mcp": FeatureEntry("agentcli.features.mcp.server_files"),
+    "mcp": FeatureEntry(
+        "agentcli.features.mcp.server_files", lambda parts: parts.configuration.may_have_servers
+    ),
     "telemetry": FeatureEntry(
         "agentcli.features.insights.session_telemetry",
         lambda parts: parts.settings.otel,

@@ -158,7 +158,7 @@ def test_session_loads_no_feature_that_the_configuration_does_not_ask_for(tmp_pa
     script.write_text(json.dumps([{"text": "Done."}]))
     names = import_names("run", "--model", f"script/{script}", "x", cwd=tmp_path)
     features = {name.split(".")[2] for name in names if name.startswith("agentcli.features.")}
-    assert features == {"children", "mcp", "python_tools"}
+    assert features == {"children", "python_tools"}
 
 
 def test_first_calls_need_no_module_that_is_not_prepared(tmp_path: Path) -> None:

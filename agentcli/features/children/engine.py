@@ -18,7 +18,11 @@ from agentcli.agent.loop import Loop
 from agentcli.agent.toolset import Load, Toolset
 from agentcli.log.writer import LogWriter
 from agentcli.permissions.masking import EventMasking
-from agentcli.session.builder import build_parts_beside
+from agentcli.session.builder import (
+    build_dispatcher,
+    build_model_client,
+    build_parts_beside,
+)
 from agentcli.session.context_sources import (
     ProjectInstructions,
     build_delegate_spec,
@@ -27,7 +31,7 @@ from agentcli.session.context_sources import (
 )
 from agentcli.session.features import SessionFeature
 from agentcli.session.model import ModelInUse
-from agentcli.session.session import SessionParts, build_dispatcher
+from agentcli.session.session import SessionParts
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.system.lazy import Lazy
 from agentcli.tools.contracts import INPUT_TOOL
@@ -207,18 +211,12 @@ class ChildAgents(SessionFeature):
         model = model or self._choose_model(role)
         breaker = Breaker()
         loop = Loop(
-            model_client=parts.build_model_client(
-                toolset, journal=journal, model=(lambda: model) if model else None
+            model_client=build_model_client(
+                parts, toolset, journal=journal, model=(lambda: model) if model else None
             ),
             journal=journal,
             dispatcher=build_dispatcher(
-                toolset,
-                settings=parts.settings,
-                gate=parts.gate,
-                journal=journal,
-                breaker=breaker,
-                hooks=parts.hooks,
-                child=child,
+                parts, toolset, journal=journal, breaker=breaker, child=child
             ),
             breaker=breaker,
             limits=limits,

@@ -11,8 +11,9 @@ from agentcli.agent.dispatch import Clean, Dispatcher
 from agentcli.agent.limits import Breaker
 from agentcli.agent.toolset import Toolset
 from agentcli.agent.usage_recorder import build_usage_recorder
+from agentcli.session.builder import build_dispatcher
 from agentcli.session.model import ModelInUse
-from agentcli.session.session import SessionParts, build_dispatcher
+from agentcli.session.session import SessionParts
 from agentcli.types.errors import ToolError
 from agentcli.types.events import Emit
 from agentcli.types.messages import ToolCall
@@ -104,11 +105,7 @@ def build_sampling(parts: SessionParts) -> ServerSampling:
     return ServerSampling(
         model=lambda: parts.model.current,
         build_dispatcher=lambda toolset: build_dispatcher(
-            toolset,
-            settings=parts.settings,
-            gate=parts.gate,
-            journal=parts.journal,
-            breaker=Breaker(),
+            parts, toolset, journal=parts.journal, breaker=Breaker(), runs_hooks=False
         ),
         clean=parts.gate.redactor.mask,
         emit=parts.journal.append,

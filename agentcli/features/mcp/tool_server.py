@@ -19,13 +19,12 @@ from agentcli.agent.toolset import Load
 from agentcli.log.writer import LogWriter
 from agentcli.permissions.masking import EventMasking
 from agentcli.providers.scripted import ModelScript, ScriptedProvider
-from agentcli.session.builder import build_parts, open_session
+from agentcli.session.builder import build_dispatcher, build_parts, open_session
 from agentcli.session.configuration import load_configuration
 from agentcli.session.hooks import warn_of_hooks
 from agentcli.session.model import ModelInUse, SessionModel
 from agentcli.session.sandbox_host import SANDBOX_OFF
 from agentcli.session.secrets import build_redactor
-from agentcli.session.session import build_dispatcher
 from agentcli.session.start import open_new
 from agentcli.types.answers import AnswerParts
 from agentcli.types.deltas import CallProgress
@@ -92,12 +91,7 @@ class ToolServer:
         self._toolset.add(self._iter_offers())
         self._breaker = Breaker()
         self._dispatcher = build_dispatcher(
-            self._toolset,
-            settings=settings,
-            gate=self._parts.gate,
-            journal=self._journal,
-            breaker=self._breaker,
-            hooks=self._parts.hooks,
+            self._parts, self._toolset, journal=self._journal, breaker=self._breaker
         )
         self._one_at_a_time = asyncio.Lock()
         self._numbers = count(1)
