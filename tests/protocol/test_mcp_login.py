@@ -261,9 +261,9 @@ def test_pasted_address_that_is_another_is_told_and_asked_for_again(
 
 
 def test_answer_with_another_state_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentcli.features.mcp.login.WAIT_S", 0.5)
+    monkeypatch.setattr("agentcli.features.mcp.login.WAIT_S", 3)
     person = Person()
-    assert refused("other_state", person) == "no login within 0.5 s"
+    assert refused("other_state", person) == "no login within 3 s"
     assert set(person.pages) == {400}
 
 

@@ -208,7 +208,7 @@ def test_child_with_nothing_to_know_it_by_is_ended_with_its_parent() -> None:
 
 def test_chain_of_processes_that_replace_each_other_is_ended(tmp_path: Path) -> None:
     chain = tmp_path / f"chain-{unique_seconds()}"
-    chain.write_text('#!/bin/bash\nsleep 0.02\nsetsid "$0" >/dev/null 2>&1 &\n')
+    chain.write_text('#!/bin/bash\nsleep 0.1\nsetsid "$0" >/dev/null 2>&1 &\n')
     chain.chmod(0o700)
     argv = ["bash", "-c", f"{chain} & sleep 0.3; echo printed; sleep 60"]
     assert asyncio.run(ended_once_it_printed(argv, Kept(), steps=AFTER_TIMEOUT)) == []
