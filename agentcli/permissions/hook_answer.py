@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
+from agentcli.permissions.hook_events import CONTEXT_BY_PRINTING, STOPPING, HookEvent
 from agentcli.permissions.hook_process import HookProblem, HookRun
 from agentcli.system.output import cap
 from agentcli.system.plain_text import to_plain_text
@@ -18,20 +19,6 @@ from agentcli.types.messages import Image, Json, Text
 from agentcli.types.tools import Command, Diff, FileView, Output
 from agentcli.types.verdicts import Reaction
 
-HookEvent = Literal[
-    "PreToolUse",
-    "PermissionRequest",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "UserPromptSubmit",
-    "SessionStart",
-    "SessionEnd",
-    "Stop",
-    "SubagentStop",
-    "PreCompact",
-    "Notification",
-    "FileChanged",
-]
 HookDecision = Literal["none", "allow", "ask", "deny", "failed"]
 Clean = Callable[[str], str]
 
@@ -49,8 +36,6 @@ _WORDS: dict[str, HookDecision] = {
     "block": "deny",
 }
 STRICTNESS: tuple[HookDecision, ...] = ("none", "allow", "ask", "failed", "deny")
-_CONTEXT_BY_PRINTING: tuple[HookEvent, ...] = ("UserPromptSubmit", "SessionStart")
-_STOPS: tuple[HookEvent, ...] = ("Stop", "SubagentStop")
 _OUTPUT_FIELDS = ("updatedToolOutput", "updatedMCPToolOutput")
 
 
@@ -110,7 +95,7 @@ def parse_answer(event: HookEvent, ran: HookRun, *, clean: Clean) -> HookAnswer:
     if ran.stdout.startswith("{"):
         outer, inner = _parse_objects(ran.stdout)
         return _clean(_build_answer(event, outer, inner=inner), clean)
-    printed = ran.stdout if event in _CONTEXT_BY_PRINTING else ""
+    printed = ran.stdout if event in CONTEXT_BY_PRINTING else ""
     return HookAnswer(context=_clean_text(printed, clean, limit_bytes=CONTEXT_BYTES))
 
 
@@ -143,7 +128,7 @@ def _build_answer(event: HookEvent, outer: dict[str, Any], *, inner: dict[str, A
     )
     if _goes_on(outer) and _goes_on(inner):
         return answer
-    if event in _STOPS:  # the agent stops, whatever else the hook wants
+    if event in STOPPING:  # the agent stops, whatever else the hook wants
         return replace(answer, decision="none")
     reason = fields.get("stopReason") or reason or "it asked to stop"
     return replace(answer, decision="deny", reason=str(reason))

@@ -20,7 +20,6 @@ from agentcli.permissions.hook_answer import (
     Clean,
     HookAnswer,
     HookDecision,
-    HookEvent,
     HookFailure,
     HookResult,
     build_reaction,
@@ -29,6 +28,7 @@ from agentcli.permissions.hook_answer import (
     parse_answer,
     read_text,
 )
+from agentcli.permissions.hook_events import AFTER_CALLS, WITH_MATCHER, HookEvent
 from agentcli.permissions.hook_names import (
     COMMON_MODES,
     HookCallView,
@@ -54,14 +54,6 @@ TIMEOUT_S = 60.0
 _PROJECT = compile_later(r"\$\{((?:AGENTCLI|CLAUDE)_PROJECT_DIR)\}")
 
 After: TypeAlias = Callable[[PreparedCall, Output], Awaitable[Reaction | None]]
-
-AFTER_CALLS: tuple[HookEvent, ...] = ("PostToolUse", "PostToolUseFailure")
-ABOUT_TOOLS: tuple[HookEvent, ...] = ("PreToolUse", "PermissionRequest", *AFTER_CALLS)
-WITH_MATCHER: tuple[HookEvent, ...] = (
-    *ABOUT_TOOLS,
-    *("SessionStart", "SessionEnd", "SubagentStop", "PreCompact", "Notification", "FileChanged"),
-)
-"""Events with something to match: a tool, a role, a file, or how something began or ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,14 +13,22 @@ from contextlib import suppress
 from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import urlsplit
 
 from agentcli.permissions.claude_settings import parse_claude_rule
 from agentcli.permissions.foreign_files import parse_json
-from agentcli.permissions.hook_answer import HookEvent
+from agentcli.permissions.hook_events import (
+    ABOUT_TOOLS,
+    ASKING,
+    DECIDING,
+    EVENTS,
+    OTHER_EVENTS,
+    WITH_MATCHER,
+    HookEvent,
+)
 from agentcli.permissions.hook_names import check_matcher, tests_our_names
-from agentcli.permissions.hooks import ABOUT_TOOLS, TIMEOUT_S, WITH_MATCHER, Hook
+from agentcli.permissions.hooks import TIMEOUT_S, Hook
 from agentcli.system.files import is_file, read_regular
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError
@@ -32,21 +40,6 @@ ROOT_NAME = compile_later(r"\$\{?(?:AGENTCLI|CLAUDE)_PROJECT_DIR\}?")
 LONGEST_TIMEOUT_S = 3600
 LAST_TIMEOUT_S = 5.0
 """The default time limit at the end of a session, where the user waits for the program to exit."""
-EVENTS: dict[str, HookEvent] = {event: event for event in get_args(HookEvent)}
-DECIDING: tuple[HookEvent, ...] = (
-    *("PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop", "SubagentStop"),
-)
-"""Events whose hooks are checks. If such a hook does not run, the check is lost."""
-OTHER_EVENTS = frozenset(
-    (
-        *("SubagentStart", "PostCompact", "Setup", "TeammateIdle", "TaskCompleted", "TaskCreated"),
-        *("ConfigChange", "CwdChanged", "WorktreeCreate", "WorktreeRemove", "StopFailure"),
-        *("InstructionsLoaded", "Elicitation", "ElicitationResult", "PermissionDenied"),
-    )
-)
-"""Events of other agents that have no meaning here. None of them checks a call."""
-ASKING: tuple[HookEvent, ...] = ("PreToolUse", "PermissionRequest")
-"""Events before a call. A hook that cannot run makes the user be asked, so no check is lost."""
 
 _MISSPELT = 0.85
 """The similarity from which an unknown event is taken for a misspelt deciding event."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.dispatch import Clean
 from agentcli.log.paths import SessionPaths
+from agentcli.permissions.hook_events import SUBJECTS
 from agentcli.session.configuration import Configuration
 from agentcli.session.plugins import is_plugin_unchanged
 from agentcli.types.errors import Ending, ToolError
@@ -31,7 +32,8 @@ from agentcli.types.verdicts import CurrentMode, Delegation, Question
 if TYPE_CHECKING:
     import asyncio
 
-    from agentcli.permissions.hook_answer import HookDecision, HookEvent, HookResult
+    from agentcli.permissions.hook_answer import HookDecision, HookResult
+    from agentcli.permissions.hook_events import HookEvent
     from agentcli.permissions.hook_names import OwnCall, TouchedFile
     from agentcli.permissions.hooks import Hook, HookContext
     from agentcli.tools.apply_patch import Patch
@@ -50,12 +52,6 @@ _DECISIONS: "dict[HookDecision, Literal['observed', 'allowed', 'asked', 'rejecte
     "failed": "failed",
 }
 
-_SUBJECTS = {
-    "SessionStart": ("startup", "resume"),
-    "SessionEnd": ("exit", "other"),
-    "PreCompact": ("auto", "manual"),
-    "Notification": ("permission_prompt",),
-}
 FILES_MAX = 50
 """The number of files of one call that FileChanged hooks run for."""
 
@@ -265,11 +261,11 @@ def warn_of_hooks(configuration: Configuration, tools: Sequence[str]) -> Iterato
     """Yield warnings about entries that have no effect in a session with these tools."""
     for problem in configuration.hook_problems:
         yield Warned(code="hook.unknown", message=problem)
+    from agentcli.permissions.hook_events import ABOUT_TOOLS
     from agentcli.permissions.hook_names import fits_some_tool, fits_subject
-    from agentcli.permissions.hooks import ABOUT_TOOLS
 
     for hook in configuration.hooks:
-        subjects = _SUBJECTS.get(hook.event, ())
+        subjects = SUBJECTS.get(hook.event, ())
         is_idle = subjects and not any(fits_subject(hook.matcher, one) for one in subjects)
         if hook.event in ABOUT_TOOLS:
             is_idle = not fits_some_tool(hook.matcher, tools)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.permissions.evaluator import ModelEvaluator
-from agentcli.permissions.hook_answer import HookAnswer, HookEvent, parse_answer
+from agentcli.permissions.hook_answer import HookAnswer, parse_answer
+from agentcli.permissions.hook_events import HookEvent
 from agentcli.permissions.hook_process import HookProblem, HookRun
 from agentcli.permissions.review import EvaluationRequest
 from agentcli.system.plain_text import escape_controls, show_controls

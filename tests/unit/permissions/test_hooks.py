@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.hook_answer import HookEvent, HookResult
+from agentcli.permissions.hook_answer import HookResult
+from agentcli.permissions.hook_events import HookEvent
 from agentcli.permissions.hooks import Hook, HookContext, HookRunner, HookVerdict
 from agentcli.types.errors import SettingsError
 from agentcli.types.messages import Json, Text
