@@ -153,14 +153,14 @@ class ProviderConnection:
 
     async def send(self, request: Request, show: OnDelta) -> AssistantMessage:
         prepared = prepare_request(request, self._normal)
-        wired, names = prepared.request, prepared.names
+        sent, names = prepared.request, prepared.names
         try:
-            message = await self._send_with_retries(wired, show, names=names)
+            message = await self._send_with_retries(sent, show, names=names)
         except ProviderError as error:
-            if error.kind not in _MAY_BE_FORGOTTEN or not _is_continued(wired.messages):
+            if error.kind not in _MAY_BE_FORGOTTEN or not _is_continued(sent.messages):
                 raise
             # The server may have forgotten the reply we continue, so send the whole conversation.
-            message = await self._send_with_retries(_drop_continuation(wired), show, names=names)
+            message = await self._send_with_retries(_drop_continuation(sent), show, names=names)
         self._learning.note(message.usage)
         return restore_names(message, taken=prepared.ids, names=names)
 
@@ -183,7 +183,7 @@ class ProviderConnection:
         await (self._limited or self._socket).close()
 
     async def _send_with_retries(
-        self, wired: Request, show: OnDelta, *, names: Mapping[str, str]
+        self, sent: Request, show: OnDelta, *, names: Mapping[str, str]
     ) -> AssistantMessage:
         """Send one request, and retry it as often as its failures allow."""
         attempt = 1
@@ -192,19 +192,19 @@ class ProviderConnection:
         while True:
             screen = _AttemptProgress(show, names)
             try:
-                message = await send(wired, screen.show)
+                message = await send(sent, screen.show)
                 if self._quirks is not None:
                     self._quirks.confirm()
                 return message
             except (HttpError, ConnectionBroken, ProviderError) as error:
                 if isinstance(error, ProviderError) and not error.was_sent:
                     raise
-                if isinstance(error, HttpError) and self._adapt(error, wired, screen=screen):
+                if isinstance(error, HttpError) and self._adapt(error, sent, screen=screen):
                     continue
                 await self._wait(self._build_failure(error), attempt=attempt, screen=screen)
                 attempt += 1
 
-    def _adapt(self, error: HttpError, wired: Request, *, screen: "_AttemptProgress") -> bool:
+    def _adapt(self, error: HttpError, sent: Request, *, screen: "_AttemptProgress") -> bool:
         """Change how requests are written, if that is what the server wants. Say so."""
         translated = self._dialect.read_error(error.status, error.headers, body=error.body)
         if translated.kind is not ProviderErrorKind.REJECTED:
@@ -213,7 +213,7 @@ class ProviderConnection:
             self.model = replace(self.model, quirks=self.model.quirks | {quirk})
             reason = f"{translated}. Adapting to the server (quirk {quirk})"
         else:
-            self.model, rejected = drop_rejected(self.model, wired, message=str(translated))
+            self.model, rejected = drop_rejected(self.model, sent, message=str(translated))
             if not rejected:
                 return False
             reason = f"{translated}. Going on without {rejected}"

@@ -168,12 +168,12 @@ def _explain(
     error: HttpError | ConnectionBroken, provider: Provider, *, dialect: Dialect, key: Key | None
 ) -> ProviderError:
     if isinstance(error, HttpError):
-        wired = dialect.read_error(error.status, error.headers, body=error.body)
+        translated = dialect.read_error(error.status, error.headers, body=error.body)
     else:
-        wired = to_failure(error).error
+        translated = to_failure(error).error
     nobody = Model(provider=provider.name, name="", protocol=provider.protocol)
     return FailureExplainer(provider=provider, model=nobody, key=key).explain_final(
-        wired, attempts=1
+        translated, attempts=1
     )
 
 

@@ -55,8 +55,8 @@ def to_failure(
     Notes on the error, such as the id of the request, become part of its text."""
     text = " ".join((str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))))
     if isinstance(error, ConnectionBroken):
-        wired = ProviderError(text, kind=error.kind, hint=error.hint)
-        return AttemptFailure(error=wired, max_attempts=error.max_attempts)
+        failure = ProviderError(text, kind=error.kind, hint=error.hint)
+        return AttemptFailure(error=failure, max_attempts=error.max_attempts)
     error = ProviderError(
         text,
         kind=error.kind,

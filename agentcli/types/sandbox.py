@@ -71,8 +71,8 @@ class Sandbox(Protocol):
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:
         """Clean up after a process. Call once for each, after it was waited for, from any thread.
 
-        Undo what the command may not have done. Return sentences about it for the model and the
-        user, and the reason if the sandbox stopped the command.
+        Undo what the command was not allowed to change. Return sentences about it for the model and
+        the user, and the reason if the sandbox stopped the command.
         """
         ...
 
