@@ -29,7 +29,7 @@ from agentcli.types.settings import (
     Transport,
 )
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
-from agentcli.types.verdicts import ApprovalSpan, Mode, Question, Verdict
+from agentcli.types.verdicts import ApprovalSpan, Mode, ProgramSpan, Question, Verdict
 from agentcli.ui.images import load_named_images
 from agentcli.ui.tally import Tally, collect_changes
 
@@ -122,9 +122,13 @@ def allow(*, lasts: ApprovalSpan = "once", input: Json = None) -> Verdict:
     )
 
 
-def deny(reason: str = "the program denied it") -> Verdict:
-    """Return a denial. The model reads the reason."""
-    return Verdict(decision="deny", by="user", reason=reason)
+def deny(reason: str = "the program denied it", *, lasts: ProgramSpan = "once") -> Verdict:
+    """Return a denial: of this call, or of calls like it until the turn or the session ends.
+
+    The model reads the reason."""
+    return Verdict(
+        decision="deny", by="user", reason=reason, lasts=lasts if lasts != "once" else None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -274,14 +274,19 @@ class HostJudge:
                 child=running.child,
             )
         )
-        if answer.decision != "allow":
-            return replace(answer, decision="deny", reason=answer.reason or "no answer")
-        if answer.is_lasting and not is_asked_always:
+        if answer.is_lasting and not (is_asked_always and answer.decision == "allow"):
             self._add_rule(make_answer_rule(rule, answer))
-        return answer
+        return _deny_unless_allowed(answer)
 
     def _name_rule(self, host: str, port: int) -> str:
         return f"{self._kind}({_ACTS.get(self._kind, '')}{_name_host(host, port)})"
+
+
+def _deny_unless_allowed(answer: Verdict) -> Verdict:
+    """Return the user's answer to a question that only a yes opens anything for."""
+    if answer.decision == "allow":
+        return answer
+    return replace(answer, decision="deny", reason=answer.reason or "no answer")
 
 
 class SignatureJudge:
@@ -295,7 +300,7 @@ class SignatureJudge:
     ) -> None:
         self._ask_user = ask_user
         self._find_command = find_command
-        self._agreed: dict[SignatureRequest, Verdict] = {}
+        self._answers: dict[SignatureRequest, Verdict] = {}
         """The answers of the user that last."""
         self._one_at_a_time = asyncio.Lock()
 
@@ -304,19 +309,18 @@ class SignatureJudge:
         if self._ask_user is None:
             return _judge_unattended(request)
         async with self._one_at_a_time:
-            if agreed := self._agreed.get(request):
-                reason = f"the user approved it for {LASTING[agreed.lasts]}"
-                return Verdict(decision="allow", by="user", reason=reason, lasts=agreed.lasts)
+            if before := self._answers.get(request):
+                verb = "approved" if before.decision == "allow" else "denied"
+                reason = f"the user {verb} it for {LASTING[before.lasts]}"
+                return replace(before, reason=reason)
             answer = await self._ask_user(self._build_question(call_id, request))
-        if answer.decision != "allow":
-            return replace(answer, decision="deny", reason=answer.reason or "no answer")
         if answer.is_lasting:
-            self._agreed[request] = answer
-        return answer
+            self._answers[request] = answer
+        return _deny_unless_allowed(answer)
 
     def drop(self, span: ApprovalSpan) -> None:
         """Forget the answers that lasted this long."""
-        self._agreed = {one: said for one, said in self._agreed.items() if said.lasts != span}
+        self._answers = {one: said for one, said in self._answers.items() if said.lasts != span}
 
     def _build_question(self, call_id: str, request: SignatureRequest) -> Question:
         running = self._find_command(call_id)

@@ -216,13 +216,14 @@ class PolicyJudge:
 
     def _remember(self, case: _JudgedCall, answer: Verdict) -> None:
         """Add the rules of an answer. It has the grants that the question showed."""
-        if case.review.asks_each_time:
+        if case.review.asks_each_time and answer.decision == "allow":
             return
         subject = case.review.subject
         tools = KNOWN_TOOLS | {subject.tool}
         suggested = suggest_rules(case.review)
         is_exact = suggested.grants.outside  # such a grant is never for more than the line itself
-        wider = suggested.session_rules if answer.lasts != "always" else ()
+        is_wide = answer.decision == "allow" and answer.lasts != "always"
+        wider = suggested.session_rules if is_wide else ()
         for text in () if is_exact else wider or suggested.rules:
             self._decider.add(make_answer_rule(text, answer, tools=tools, grants=suggested.grants))
         still = self._decider.decide(subject, mode=self.mode.value)

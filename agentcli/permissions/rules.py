@@ -286,15 +286,16 @@ def make_answer_rule(
     text: str, answer: Verdict, *, tools: Collection[str] = KNOWN_TOOLS, grants: Grants = NO_GRANTS
 ) -> PermissionRule:
     """Return the rule that a lasting answer adds."""
-    where = LASTING[answer.lasts]
-    rule = parse_rule(text, "allow", source="session", where=where, tools=tools)
-    return replace(rule, grants=grants, lasts=answer.lasts)
+    decision, where = _get_lasting_decision(answer), LASTING[answer.lasts]
+    rule = parse_rule(text, decision, source="session", where=where, tools=tools)
+    given = grants if decision == "allow" else NO_GRANTS
+    return replace(rule, grants=given, lasts=answer.lasts)
 
 
 def make_line_rule(command: str, answer: Verdict) -> PermissionRule:
     """Return the rule of a lasting answer for one exact line: the user has seen all of it."""
     return PermissionRule(
-        decision="allow",
+        decision=_get_lasting_decision(answer),
         text=f"bash({command})",
         source="session",
         where=LASTING[answer.lasts],
@@ -303,6 +304,10 @@ def make_line_rule(command: str, answer: Verdict) -> PermissionRule:
         grants=answer.grants,
         lasts=answer.lasts,
     )
+
+
+def _get_lasting_decision(answer: Verdict) -> RuleDecision:
+    return "deny" if answer.decision == "deny" else "allow"
 
 
 def _with_target(

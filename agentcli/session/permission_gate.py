@@ -194,13 +194,17 @@ class PermissionGate:
             self._decider.made.drop("turn")
             self._signature_judge.drop("turn")
 
-    def store_rules(self, suggestion: RuleSuggestion) -> None:
+    def store_rules(
+        self, suggestion: RuleSuggestion, decision: Literal["allow", "deny"] = "allow"
+    ) -> None:
         """Store rules among the user's own. Raise SettingsError if they cannot be written."""
         from agentcli.permissions.policy import store_rule
 
         try:
+            path = get_user_directory() / RULES_FILE
+            grants = suggestion.grants if decision == "allow" else NO_GRANTS
             for rule in suggestion.rules:
-                store_rule(get_user_directory() / RULES_FILE, rule, grants=suggestion.grants)
+                store_rule(path, rule, decision=decision, grants=grants)
         except OSError as error:
             raise build_unwritable_error(get_user_directory() / RULES_FILE, error) from error
 

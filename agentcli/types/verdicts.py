@@ -36,7 +36,7 @@ LASTING: dict[ApprovalSpan | None, str] = {
     "session": "this session",
     "always": "this session",
 }
-"""The spans of approvals that become rules, and what such a rule names as its origin. They end in
+"""The spans of answers that become rules, and what such a rule names as its origin. They end in
 `session/permission_gate` (`end_turn`), or with the session. What is "always" is also in a file.
 One that ended by time would be checked in `permissions/decide` (`_active`)."""
 INHERITED: frozenset[ApprovalSpan | None] = frozenset({"session", "always"})
@@ -59,7 +59,7 @@ class Verdict:
     grants: Grants = NO_GRANTS
     """The grants of the command beyond the workspace, if it runs."""
     lasts: ApprovalSpan | None = None
-    """How long the user's approval lasts. None if it is not the user's approval of a call."""
+    """How long the user's answer to a call lasts. None if it is for this call alone."""
     instead: str = ""
     """What the user said with the answer: what to do instead of a call that they denied, in the
     reason, too, or what to heed with one that they allowed. The model is told."""
@@ -68,8 +68,8 @@ class Verdict:
 
     @property
     def is_lasting(self) -> bool:
-        """True for an approval of more than this one call: it becomes a rule of the session."""
-        return self.decision == "allow" and self.lasts in LASTING
+        """True for an answer about more than this one call: it becomes a rule of the session."""
+        return self.decision in ("allow", "deny") and self.lasts in LASTING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -258,7 +258,8 @@ def _build_unanswered() -> Verdict:
 def _build_verdict(message: AnswerMessage) -> Verdict:
     if message.decision == "deny":
         reason = message.reason or "the program denied it"
-        return Verdict(decision="deny", by="user", reason=reason)
+        lasts = message.lasts if message.lasts != "once" else None
+        return Verdict(decision="deny", by="user", reason=reason, lasts=lasts)
     reason = "the program approved it"
     if message.input is not None:
         return Verdict(decision="modify", by="user", reason=reason, input=message.input)

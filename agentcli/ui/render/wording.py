@@ -75,15 +75,19 @@ def describe_decision(verdict: Verdict) -> str:
 
 def _describe_answer(verdict: Verdict) -> str:
     """Return the user's answer to a question, in words for the user."""
+    lasts = f", {SPAN_WORDS[verdict.lasts]}" if verdict.lasts else ""
     match verdict.decision:
         case "deny":
-            return f'denied by you: "{verdict.instead}"' if verdict.instead else "denied by you"
+            return (
+                f'denied by you: "{verdict.instead}"'
+                if verdict.instead
+                else f"denied by you{lasts}"
+            )
         case "modify":
             return "changed by you"
         case _ if verdict.reason == USER_RAN_IT:
             return "run by you"
         case _:
-            lasts = f", {SPAN_WORDS[verdict.lasts]}" if verdict.lasts else ""
             return f"approved by you{lasts}"
 
 

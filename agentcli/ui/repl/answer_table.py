@@ -31,7 +31,7 @@ class AnswerChoice:
     reason: str = ""
     """The reason in the verdict, which is stored in the log. If it denies, the model reads it."""
     lasts: ApprovalSpan | None = None
-    """How long the approval lasts; None if the answer approves no call as it is."""
+    """How long the answer lasts, a yes or a no; None if it is for this call alone."""
     typed: tuple[str, ...] = ()
     """The words that give this answer in line mode. Empty if it cannot be given there."""
     takes_enter: bool = False
@@ -52,6 +52,11 @@ class AnswerChoice:
     @property
     def is_lasting(self) -> bool:
         return self.lasts in LASTING
+
+    @property
+    def rule_decision(self) -> Literal["allow", "deny"]:
+        """The decision of the rules that a lasting answer makes."""
+        return "deny" if self.decision == "deny" else "allow"
 
 
 INSTEAD_ANSWER = AnswerChoice(

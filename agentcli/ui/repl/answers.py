@@ -119,7 +119,7 @@ class Answers:
             case "y" if form is not None and form.fields:
                 self._terminal.run_task(self._fill_in(choice, asked, form=form))
             case _ if choice.lasts == "always":
-                self._allow_always(choice, asked)
+                self._answer_always(choice, asked)
             case _ if choice.asks_for:
                 self._open_answer_line(choice, asked)
             case _ if choice.opens == "view":
@@ -149,13 +149,12 @@ class Answers:
         else:
             self._approvals.answer(choice, new_input=cast("Json", values))
 
-    def _allow_always(self, choice: AnswerChoice, asked: PendingApproval) -> None:
+    def _answer_always(self, choice: AnswerChoice, asked: PendingApproval) -> None:
         session, renderer = self._state.session, self._state.renderer
         assert session is not None and renderer is not None
         try:
-            session.gate.store_rules(asked.suggestion)
-            for rule in asked.suggestion.describe_rules():
-                renderer.say_saved_rule(rule)
+            session.gate.store_rules(asked.suggestion, choice.rule_decision)
+            renderer.say_saved_rules(asked, choice)
         except AgentError as error:
             renderer.transcript.add_error(str(error), error.hint)
             return

@@ -131,8 +131,13 @@ class PendingApproval(PendingQuestion):
 
     def describe_scope(self, choice: AnswerChoice) -> str:
         """Return what a lasting answer would cover, or an empty string if it is not available."""
+        is_wide = choice.agrees and choice.lasts != "always"
+        return self.suggestion.session if is_wide else ", ".join(self.list_rules(choice))
+
+    def list_rules(self, choice: AnswerChoice) -> tuple[str, ...]:
+        """Return the rules that the answer makes, with what a yes gives to their commands."""
         found = self.suggestion
-        return ", ".join(found.describe_rules()) if choice.lasts == "always" else found.session
+        return found.describe_rules() if choice.rule_decision == "allow" else found.rules
 
     @property
     def _is_editable(self) -> bool:

@@ -69,8 +69,11 @@ def shows_rules(pending: PendingApproval, paint: Paint, *, density: Density) -> 
     return density != "short" and all(len(rows) <= _NOTE_ROWS for rows in notes)
 
 
-def describe_saved_rule(rule: str) -> str:
-    return f"Saved to {shorten_home(get_user_directory() / RULES_FILE)}: allow {escape(rule)}"
+def describe_saved_rules(pending: PendingApproval, choice: AnswerChoice) -> list[str]:
+    """Return a line for each rule that an answer for always has stored."""
+    where = f"Saved to {shorten_home(get_user_directory() / RULES_FILE)}"
+    rules = pending.list_rules(choice)
+    return [f"{where}: {choice.rule_decision} {escape(rule)}" for rule in rules]
 
 
 def _flow_answers(answers: Iterable[_AnswerRows], paint: Paint) -> list[str]:

@@ -37,7 +37,7 @@ from agentcli.ui.repl.answer_table import (
     AnswerChoice,
 )
 from agentcli.ui.repl.approval import PendingApproval, PlanAnswer, build_pending, stop_after
-from agentcli.ui.repl.approval_panel import describe_saved_rule
+from agentcli.ui.repl.approval_panel import describe_saved_rules
 from agentcli.ui.repl.commands.registry import is_slash_command, switch_session
 from agentcli.ui.repl.commands.table import build_registry
 from agentcli.ui.repl.external import LineReader, edit_text, hide_typing
@@ -404,7 +404,7 @@ class LineMode:
             return await ask_form(question.form, say=self._write, read_line=self._reader.read_line)
         for choice in (one for one in asked.choices if one.is_lasting):
             scope = asked.describe_scope(choice) or asked.find_obstacle(choice)
-            self._write(f"{choice.lasts}: {escape(scope)}\n")
+            self._write(f"{choice.lasts if choice.agrees else choice.short}: {escape(scope)}\n")
         answer = None
         while answer is None:
             line = await self._ask_line(f"{APPROVAL_PROMPT}:")
@@ -413,9 +413,8 @@ class LineMode:
             answer = parse_answer(line, asked)
         choice, instead = answer
         if choice.lasts == "always":
-            self.session.gate.store_rules(asked.suggestion)
-            for rule in asked.suggestion.describe_rules():
-                self._write(f"{describe_saved_rule(rule)}\n")
+            self.session.gate.store_rules(asked.suggestion, choice.rule_decision)
+            self._write("".join(f"{row}\n" for row in describe_saved_rules(asked, choice)))
         stop_after(choice, self._interrupt)
         return asked.build_verdict(choice, instead=instead)
 

@@ -17,10 +17,11 @@ from agentcli.ui.render.paint import Paint, escape
 from agentcli.ui.render.theme import ColorDepth, ColorWhen, Theme
 from agentcli.ui.render.wording import format_target, render_exit_summary
 from agentcli.ui.repl import transcript_blocks
+from agentcli.ui.repl.answer_table import AnswerChoice
 from agentcli.ui.repl.approval import PendingApproval, PendingPlan
 from agentcli.ui.repl.approval_panel import (
     CommandContext,
-    describe_saved_rule,
+    describe_saved_rules,
     render_panel,
     render_plan_panel,
     render_question,
@@ -64,8 +65,9 @@ class TranscriptRenderer:
         """Add a block to the transcript."""
         self.transcript.say(self.render_prose(text, style))
 
-    def say_saved_rule(self, rule: str) -> None:
-        self.say(describe_saved_rule(rule), "dim")
+    def say_saved_rules(self, pending: PendingApproval, choice: AnswerChoice) -> None:
+        for line in describe_saved_rules(pending, choice):
+            self.say(line, "dim")
 
     def build_live_styles(self) -> dict[str, str]:
         """Return the theme in prompt-toolkit's names, for what it draws itself."""

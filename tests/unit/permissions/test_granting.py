@@ -416,6 +416,14 @@ def test_answer_once_is_not_kept_for_another_command_even_with_the_same_id(tmp_p
     assert first.suggestion.rules == (f"network({HOST})",)
 
 
+def test_denial_for_the_session_holds_for_every_command(tmp_path: Path) -> None:
+    person = Person([replace(NO, lasts="session"), NO])
+    judge = host_judge(court_of(tmp_path), person)
+    hosts = (HOST, HOST, "other.example")
+    assert [reach(judge, "c1", host).decision for host in hosts] == ["deny"] * 3
+    assert len(person.questions) == 2
+
+
 def test_answer_for_the_session_holds_for_every_command(tmp_path: Path) -> None:
     person = Person([YES_FOR_THE_SESSION])
     court = court_of(tmp_path, mode="auto", person=person)
@@ -478,6 +486,11 @@ def test_signature_approved_for_the_session_is_asked_about_once_and_another_agai
     decisions = [one.decision for one in sign(person, PUSH, PUSH, ODD)]
     assert decisions == ["allow", "allow", "deny"]
     assert len(person.questions) == 2
+
+
+def test_signature_denied_for_the_session_is_asked_about_once() -> None:
+    person = Person([replace(NO, lasts="session")])
+    assert [one.decision for one in sign(person, PUSH, PUSH)] == ["deny", "deny"]
 
 
 def test_signature_approved_for_the_turn_is_asked_about_again_after_it() -> None:

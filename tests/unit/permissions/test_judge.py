@@ -157,6 +157,34 @@ def test_approval_for_the_turn_ends_with_it(
     assert len(person.questions) == questions
 
 
+@pytest.mark.parametrize(("lasts", "questions"), [(None, 3), ("turn", 2), ("session", 1)])
+def test_denial_is_remembered_if_it_lasts(
+    root: Path, lasts: ApprovalSpan | None, questions: int
+) -> None:
+    person = Person([replace(NO, lasts=lasts), NO, NO])
+    court = court_of(root, mode="auto-edit", person=person)
+
+    assert [court.hear("bash", command="make all").decision for _ in range(2)] == ["deny", "deny"]
+    court.decider.drop("turn")
+    assert court.hear("bash", command="make all").decision == "deny"
+    assert len(person.questions) == questions
+
+
+def test_denial_that_lasts_covers_the_call_and_not_all_edits(root: Path) -> None:
+    person = Person([replace(NO, lasts="session"), YES])
+    court = court_of(root, person=person)
+
+    assert [court.hear("edit_file", path="a.py").decision for _ in range(2)] == ["deny", "deny"]
+    assert court.hear("edit_file", path="b.py").decision == "allow"
+
+
+def test_denial_that_lasts_wins_over_a_rule_that_asks_each_time(root: Path) -> None:
+    person = Person([replace(NO, lasts="session")])
+    court = court_of(root, ask=("bash(make)",), person=person)
+
+    assert [court.hear("bash", command="make").decision for _ in range(2)] == ["deny", "deny"]
+
+
 def test_edit_approved_for_the_session_covers_edits_of_the_workspace_alone(root: Path) -> None:
     person = Person([YES_FOR_THE_SESSION, NO, NO, NO])
     court = court_of(root, ask=("edit(secret/**)",), deny=("edit(kept.py)",), person=person)
