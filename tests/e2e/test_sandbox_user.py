@@ -33,7 +33,8 @@ def as_nobody(home: str, *argv: str) -> "subprocess.CompletedProcess[str]":
 def usable_python(home: str) -> str | None:
     """An interpreter that everybody may run, and that finds what the tests need."""
     usual: Sequence[str] = (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")
-    check = "import sys; assert sys.version_info >= (3, 11); import pytest, agentcli, tests"
+    version = tuple(sys.version_info[:2])  # compiled packages are of one version
+    check = f"import sys; assert sys.version_info[:2] == {version}; import pytest, agentcli, tests"
     for python in usual:
         if as_nobody(home, python, "-c", check).returncode == 0:
             return python
