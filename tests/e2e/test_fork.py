@@ -104,3 +104,42 @@ def test_table_names_what_commands_changed(tmp_path: Path, workspace: Path) -> N
     ran = fork(tmp_path, "--at", "1")
     row = next(line for line in ran.out.splitlines() if line.startswith("changed"))
     assert row.split(maxsplit=1)[1] == "a.txt +1 -1, ran +0 -0              a.txt +1 -1"
+
+
+def test_undo_in_a_fork_leaves_what_its_origin_changed(tmp_path: Path, workspace: Path) -> None:
+    assert fork(tmp_path, "--at", "call_2_1").code == 0
+    origin, copy = (log.parent.name for log in _by_time(tmp_path))
+    tree = tmp_path / ".local/state/agentcli-forks" / copy
+    refused = agentcli("undo", copy, "1", home=tmp_path)
+    assert (refused.code, refused.out) == (2, "")
+    assert f"change 1 was made by session {origin}" in refused.err
+    assert f"fix: agentcli undo {origin} 1\n" in refused.err
+    assert f"(by session {origin})" in agentcli("undo", copy, "--list", home=tmp_path).out
+    undone = agentcli("undo", copy, "--turn", "1", home=tmp_path)
+    assert (undone.code, undone.out.splitlines()) == (
+        0,
+        [
+            "Undid changes 3 (edit_file), 2 (edit_file)",
+            "  a.txt: reverted",
+            f"Session {origin} made this before the fork, so it stays: bash touch ran",
+        ],
+    )
+    assert agentcli("undo", copy, home=tmp_path).out.splitlines() == [
+        "Nothing to undo.",
+        f"Session {origin} made this before the fork, so it stays: bash touch ran",
+    ]
+    assert (tree / "a.txt").read_text() == "one\ntwo\n"
+    assert (workspace / "a.txt").read_text() == "1\ntwo\n"
+    for where in (tree, workspace):
+        assert (where / "ran").exists()
+    assert agentcli("undo", origin, "1", home=tmp_path).code == 0
+    assert not (workspace / "ran").exists()
+
+
+def test_fork_does_not_redo_what_was_undone_in_its_origin(tmp_path: Path, workspace: Path) -> None:
+    assert agentcli("undo", "-C", workspace, home=tmp_path).code == 0
+    assert fork(tmp_path, "go on").code == 0
+    copy = forked_log(tmp_path).parent.name
+    ran = agentcli("undo", copy, "--redo", home=tmp_path)
+    assert (ran.code, ran.out) == (0, "Nothing to redo.\n")
+    assert (workspace / "a.txt").read_text() == "one\ntwo\n"

@@ -70,13 +70,10 @@ def undo_or_redo(session: str | None, workspace: Path, *, request: UndoRequest) 
     given = None if workspace == Path() else workspace.resolve()
     with open_closed_session(choose_session(session, workspace).paths, given) as undoing:
         report = apply_request(undoing, request)
-        left = () if request.redo or request.dry_run else render_remaining(undoing.build_stack())
-    if report is None:
-        sys.stdout.write(f"Nothing to {'redo' if request.redo else 'undo'}.\n")
-        return Exit.DONE
-    for line in (*render_report(report, dry_run=request.dry_run), *left):
+        lines = [*render_outcome(report, undoing.build_stack(), request=request)]
+    for line in lines:
         sys.stdout.write(line + "\n")
-    return Exit.VERIFY_FAILED if report.result.conflicts else Exit.DONE
+    return Exit.VERIFY_FAILED if report and report.result.conflicts else Exit.DONE
 
 
 def apply_request(undoing: UndoManager, request: UndoRequest) -> UndoReport | None:
@@ -96,13 +93,19 @@ def apply_request(undoing: UndoManager, request: UndoRequest) -> UndoReport | No
 def _select_changes(stack: UndoStack, request: UndoRequest) -> Sequence[RecordedChange]:
     if request.turn is not None:
         _require_turn(stack, request.turn)
-        return stack.list_since_turn(request.turn)
+        return stack.list_undoable(request.turn)
     if request.call is None:
         latest = stack.find_latest()
         return stack.find_siblings(latest) if latest else []
     named = stack.find(request.call)
     if named is None:
         raise UsageError(f"no stored change of call {request.call!r}", hint="agentcli undo --list")
+    if named.origin:
+        raise UsageError(
+            f"change {named.number} was made by session {named.origin}, before this session was"
+            " forked from it, and is not undone here",
+            hint=f"agentcli undo {named.origin} {named.number}",
+        )
     if named.number not in stack.standing:
         raise UsageError(f"change {named.number} is already undone", hint="agentcli undo --redo")
     return [named]
@@ -123,6 +126,7 @@ def render_changes(stack: UndoStack) -> Iterator[str]:
         yield "No changes to undo."
     for each in stack.changes:
         state = "" if each.number in stack.standing else "  (undone)"
+        state = f"  (by session {each.origin})" if each.origin else state
         call = (
             f"{each.call.name} {format_target(each.call)}"
             if each.call
@@ -130,6 +134,28 @@ def render_changes(stack: UndoStack) -> Iterator[str]:
         )
         yield f"{each.number:>4}  {format_clock(each.at)}  turn {each.turn}  {call}{state}"
         yield f"      {_format_paths(each)}"
+
+
+def render_outcome(
+    report: UndoReport | None, stack: UndoStack, *, request: UndoRequest
+) -> Iterator[str]:
+    """Render what became of a request, what it left, and what can be undone next."""
+    if report is None:
+        yield f"Nothing to {'redo' if request.redo else 'undo'}."
+    else:
+        yield from render_report(report, dry_run=request.dry_run)
+    if not request.redo and (report is None or request.turn is not None):
+        yield from _render_inherited(stack, request.turn or 0)
+    if report is not None and not request.redo and not request.dry_run:
+        yield from _render_remaining(stack)
+
+
+def _render_inherited(stack: UndoStack, turn: int) -> Iterator[str]:
+    """Render which changes stay because the origin of this fork made them."""
+    inherited = stack.list_inherited(turn)
+    for origin in dict.fromkeys(each.origin for each in inherited):
+        changes = _format_changes([each for each in inherited if each.origin == origin])
+        yield f"Session {origin} made this before the fork, so it stays: {changes}"
 
 
 def render_report(report: UndoReport, *, dry_run: bool) -> Iterator[str]:
@@ -189,11 +215,11 @@ def _is_named_above(report: UndoReport) -> bool:
     return len(report.changes) == 1 and call is not None and files == [format_target(call)]
 
 
-def render_remaining(stack: UndoStack) -> Iterator[str]:
+def _render_remaining(stack: UndoStack) -> Iterator[str]:
     """Render what can be undone next, for a user who thinks in tasks rather than calls."""
-    latest = stack.find_latest()
-    if latest:
-        yield f"{len(stack.standing)} more to undo (next: {_format_paths(latest)})"
+    undoable = stack.list_undoable()
+    if undoable:
+        yield f"{len(undoable)} more to undo (next: {_format_paths(undoable[-1])})"
 
 
 def _format_outcome(report: UndoReport, *, dry_run: bool) -> str:

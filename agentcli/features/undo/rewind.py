@@ -194,10 +194,14 @@ def redo(session: Session) -> RedoResult | None:
 
 
 def _iter_redoable(facts: Sequence[Fact]) -> Iterator[Undone | Rewound]:
-    """Yield what can be taken back, the latest first. The undo of a rewind is part of it."""
+    """Yield what can be taken back, the latest first. The undo of a rewind is part of it.
+
+    What was undone or rewound in the origin of a fork is not this session's."""
     taken_back: set[str] = set()
     for fact in reversed(facts):
         match fact:
+            case SessionForked():
+                return
             case Undone(action="redo") | Rewound(action="redo"):
                 taken_back.add(fact.of.partition(".")[0])
             case Rewound() if fact.id not in taken_back:

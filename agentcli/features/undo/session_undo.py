@@ -6,7 +6,7 @@ Each is a fact, and the model gets a context note: what it believes about these 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -29,6 +29,7 @@ from agentcli.types.events import (
     ContextNote,
     Fact,
     NoteReason,
+    SessionForked,
     SessionResumed,
     SessionStarted,
     TurnStarted,
@@ -59,6 +60,8 @@ class RecordedChange:
     at: str
     """When the state after the call was stored, in ISO 8601."""
     fact: Checkpointed
+    origin: str = ""
+    """The session that made it, if this one was forked from that one later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,19 +74,28 @@ class UndoStack:
     turns: int
     """The number of turns, with those that changed nothing."""
 
-    def find_latest(self) -> RecordedChange | None:
-        return next((each for each in reversed(self.changes) if each.number in self.standing), None)
+    def list_undoable(self, turn: int = 0) -> Sequence[RecordedChange]:
+        """Return what can be undone here, of that turn and the turns after it."""
+        return [c for c in self.list_since_turn(turn) if not c.origin]
+
+    def list_inherited(self, turn: int = 0) -> Sequence[RecordedChange]:
+        """Return the changes in effect that the origin of a fork made, from that turn on."""
+        return [c for c in self.list_since_turn(turn) if c.origin]
 
     def list_since_turn(self, turn: int) -> Sequence[RecordedChange]:
         """Return the changes in effect of that turn and the turns after it."""
         return [c for c in self.changes if c.turn >= turn and c.number in self.standing]
+
+    def find_latest(self) -> RecordedChange | None:
+        return next(reversed(self.list_undoable()), None)
 
     def find_siblings(self, change: RecordedChange) -> Sequence[RecordedChange]:
         """Return the changes in effect of the same call: it has one for each added directory."""
         found = [change]
         for each in reversed(self.changes[: change.number - 1]):
             roots = {one.fact.root for one in found}
-            if each.fact.call_id != change.fact.call_id or each.fact.root in roots:
+            is_other = (each.fact.call_id, each.origin) != (change.fact.call_id, change.origin)
+            if is_other or each.fact.root in roots:
                 break
             found.append(each)
         return [each for each in found if each.number in self.standing]
@@ -97,47 +109,75 @@ class UndoStack:
 
 def build_undo_stack(facts: Iterable[Fact], times: Iterable[str]) -> UndoStack:
     """Return the changes and undos among the facts. `times` are those of the facts."""
-    changes: list[RecordedChange] = []
-    standing: set[int] = set()
-    redoable: dict[str, Undone] = {}
-    calls: dict[str, ToolCall] = {}
-    turn, prompt, workspace = 0, "", Path()
+    fold = _StackFold()
     for fact, at in zip(facts, times, strict=True):
+        fold.add(fact, at)
+    return fold.build()
+
+
+@dataclass(slots=True)
+class _StackFold:
+    changes: list[RecordedChange] = field(default_factory=list)
+    standing: set[int] = field(default_factory=set)
+    redoable: dict[str, Undone] = field(default_factory=dict)
+    calls: dict[str, ToolCall] = field(default_factory=dict)
+    turn: int = 0
+    prompt: str = ""
+    workspace: Path = Path()
+
+    def add(self, fact: Fact, at: str) -> None:
         match fact:
             case SessionStarted() | SessionResumed():
-                workspace = Path(fact.workspace)
+                self.workspace = Path(fact.workspace)
+            case SessionForked():
+                self._leave_origin(fact.origin)
             case TurnStarted(message=message):
-                turn += 1
-                prompt = next((it.text for it in message.content if isinstance(it, Text)), "")
+                self.turn += 1
+                self.prompt = next((it.text for it in message.content if isinstance(it, Text)), "")
             case CallJudged(call=call):
-                calls[call.id] = call
+                self.calls[call.id] = call
             case Checkpointed():
-                standing.add(len(changes) + 1)
-                changes.append(
-                    RecordedChange(
-                        number=len(changes) + 1,
-                        turn=turn,
-                        prompt=prompt[:PROMPT_CHARS],
-                        workspace=Path(fact.root) if fact.root else workspace,
-                        call=calls.get(fact.call_id),
-                        at=at,
-                        fact=fact,
-                    )
-                )
-            case Undone(action="undo"):
-                standing -= set(fact.numbers)
-                redoable[fact.id] = fact
+                self._add_change(fact, at)
             case Undone():
-                standing |= set(fact.numbers)
-                redoable.pop(fact.of, None)
+                self._add_undo(fact)
             case _:
                 pass
-    return UndoStack(
-        changes=tuple(changes),
-        standing=frozenset(standing),
-        redoable=tuple(redoable.values()),
-        turns=turn,
-    )
+
+    def build(self) -> UndoStack:
+        return UndoStack(
+            changes=tuple(self.changes),
+            standing=frozenset(self.standing),
+            redoable=tuple(self.redoable.values()),
+            turns=self.turn,
+        )
+
+    def _leave_origin(self, origin: str) -> None:
+        """Leave all changes until here to the session that made them."""
+        self.changes = [one if one.origin else replace(one, origin=origin) for one in self.changes]
+        self.redoable.clear()
+
+    def _add_change(self, fact: Checkpointed, at: str) -> None:
+        number = len(self.changes) + 1
+        self.standing.add(number)
+        self.changes.append(
+            RecordedChange(
+                number=number,
+                turn=self.turn,
+                prompt=self.prompt[:PROMPT_CHARS],
+                workspace=Path(fact.root) if fact.root else self.workspace,
+                call=self.calls.get(fact.call_id),
+                at=at,
+                fact=fact,
+            )
+        )
+
+    def _add_undo(self, fact: Undone) -> None:
+        if fact.action == "undo":
+            self.standing -= set(fact.numbers)
+            self.redoable[fact.id] = fact
+        else:
+            self.standing |= set(fact.numbers)
+            self.redoable.pop(fact.of, None)
 
 
 _MOST_PATHS_IN_NOTE = 20

@@ -6,7 +6,7 @@ from agentcli.features.undo.render import (
     UndoRequest,
     apply_request,
     render_changes,
-    render_remaining,
+    render_outcome,
     render_report,
 )
 from agentcli.features.undo.rewind import (
@@ -121,16 +121,13 @@ async def run_undo(host: CommandHost, rest: str) -> None:
         host.say("\n".join(map(escape, render_changes(build_undo(host.session).build_stack()))))
         return
     _refuse_while_busy(host)
-    undoing = build_undo(host.session)
+    undoing, request = build_undo(host.session), UndoRequest(call=rest or None)
     try:
-        report = apply_request(undoing, UndoRequest(call=rest or None))
+        report = apply_request(undoing, request)
     except UsageError as error:
         raise UsageError(str(error), hint="/undo list") from None
-    if report is None:
-        host.say("Nothing to undo.", "dim")
-        return
-    lines = (*render_report(report, dry_run=False), *render_remaining(undoing.build_stack()))
-    host.say("\n".join(map(escape, lines)))
+    lines = render_outcome(report, undoing.build_stack(), request=request)
+    host.say("\n".join(map(escape, lines)), "" if report else "dim")
 
 
 async def run_redo(host: CommandHost, rest: str) -> None:

@@ -152,6 +152,16 @@ def test_files_of_a_forks_origin_stay(tmp_path: Path) -> None:
     assert list_files(tmp_path) == ["a.txt", "b.txt", "c.txt"]
 
 
+def test_undo_of_a_forks_origin_is_not_redone(tmp_path: Path) -> None:
+    async def work(session: Session) -> None:
+        rewind(session, list_targets(session)[1], scope="files")
+        session.journal.append(SessionForked(session=session.paths.id, origin="old", at_seq=1))
+        assert redo(session) is None
+
+    with_session(tmp_path, work)
+    assert list_files(tmp_path) == ["a.txt"]
+
+
 def test_turn_that_is_not_there_is_refused(tmp_path: Path) -> None:
     async def work(session: Session) -> None:
         with pytest.raises(UsageError, match="7 is not a turn of this conversation"):
