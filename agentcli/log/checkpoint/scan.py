@@ -72,7 +72,7 @@ class _ScannedDirectory:
     scope: IgnoreScope
     entries: dict[bytes, CapturedFile] = field(default_factory=dict)
     ignored: set[bytes] = field(default_factory=set)
-    """Names that the ignore rules leave out. Their content is not stored."""
+    """Names that the ignore rules leave out, or whose path is too long. They are not stored."""
     tree: str | None = None
     """Its id, until something below changes."""
 
@@ -229,8 +229,8 @@ class WorkspaceScan:
         try:
             self._watch.add(path, self._root)
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
-                return  # gone again, or closed to us: there is nothing to see in it
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG):
+                return  # gone again, or out of reach: there is nothing to see in it
             self.close()  # no more watches: from now on everything is looked at
 
     def _note_removed(self, path: bytes, ignored: Iterable[bytes]) -> None:
@@ -243,7 +243,7 @@ class WorkspaceScan:
     def _list_directory(
         self, path: bytes, scope: IgnoreScope
     ) -> tuple[dict[bytes, os.stat_result], set[bytes]]:
-        """Return the entries of a directory, and the names that are ignored."""
+        """Return the entries of a directory, and the names that are not stored."""
         found: dict[bytes, os.stat_result] = {}
         ignored: set[bytes] = set()
         deep = path.count(b"/") >= DEPTH_MAX
@@ -258,10 +258,13 @@ class WorkspaceScan:
                 if entry.name.startswith(_OURS) and is_temporary(os.fsdecode(entry.name)):
                     _remove_if_stale(entry)
                     continue
-                if not scope.ignores(entry.name, is_dir=is_dir):
-                    found[entry.name] = entry.stat(follow_symlinks=False)
-                elif len(ignored) < IGNORED_MAX:
-                    ignored.add(entry.name)
+                ignores = scope.ignores(entry.name, is_dir=is_dir)
+                with suppress(FileNotFoundError):  # it alone is gone again
+                    status = None if ignores else _stat_in_reach(entry)
+                    if status is not None:
+                        found[entry.name] = status
+                    elif len(ignored) < IGNORED_MAX:
+                        ignored.add(entry.name)
         return found, ignored
 
     def _forget(self, path: bytes, name: bytes) -> None:
@@ -324,6 +327,16 @@ class WorkspaceScan:
             raise WorkspaceTooLarge(
                 "it has more new content than may be kept at once, or there is room for"
             )
+
+
+def _stat_in_reach(entry: os.DirEntry[bytes]) -> os.stat_result | None:
+    """Return its status; None if its path is too long. Raise OSError if it is gone or closed."""
+    try:
+        return entry.stat(follow_symlinks=False)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return None
+        raise
 
 
 def _remove_if_stale(entry: os.DirEntry[bytes]) -> None:

@@ -4,6 +4,7 @@ A state holds files, links and directories, empty ones too, with every bit of th
 Names are bytes, as the file system has them. A link is stored as its target and never followed.
 """
 
+import errno
 import hashlib
 import os
 import stat
@@ -172,8 +173,10 @@ def capture(store: ObjectStore, path: bytes, *, root: bytes) -> CapturedFile | N
     """Put the path into the store; return None if it is missing. Raise OSError if that fails."""
     try:
         found, data = _read(root + b"/" + path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+            return None
+        raise
     stamp = make_stamp(found)
     if stat.S_ISDIR(found.st_mode):
         return CapturedFile(StoredEntry(found.st_mode), stamp)

@@ -12,6 +12,7 @@ from agentcli.log.checkpoint.keep import CheckpointKeeper
 from agentcli.log.checkpoint.scan import WorkspaceTooLarge
 from agentcli.log.checkpoint.store import EMPTY_TREE, ObjectStore
 from agentcli.log.checkpoint.trees import StoredEntry, find_differences
+from agentcli.system.text import SHOWN_PATH_CHARS
 from agentcli.tools.search.ignore import IgnoreRules
 from agentcli.types.events import Checkpointed
 
@@ -252,6 +253,66 @@ def test_deeply_nested_directories_do_no_harm(ground: Ground) -> None:
     before = ground.keeper.begin_checkpoint("c", None)
     ground.write("a")
     assert ground.changed(ground.keeper.finish_checkpoint(before)) == ["a"]
+
+
+def test_path_that_is_too_long_is_left_out_and_named_once_it_is_gone(ground: Ground) -> None:
+    name = "d" * 90
+    make_too_long_path(ground.root, name)
+    ground.write("a")
+    before = ground.keeper.begin_checkpoint("1", None)
+    (ground.root / "a").unlink()
+    fact = ground.keeper.finish_checkpoint(before)
+    assert fact is not None
+    assert (fact.paths, fact.not_kept) == (("a",), ())
+    before = ground.keeper.begin_checkpoint("2", None)
+    shutil.rmtree(ground.root / name)
+    fact = ground.keeper.finish_checkpoint(before)
+    assert fact is not None
+    (lost,) = fact.not_kept
+    assert (lost.startswith(name), len(lost)) == (True, SHOWN_PATH_CHARS + 1)
+
+
+def test_call_that_names_an_impossible_path_is_kept(ground: Ground) -> None:
+    before = ground.keeper.begin_checkpoint("c", [b"n" * 300, b"a"])
+    ground.write("a")
+    assert ground.changed(ground.keeper.finish_checkpoint(before)) == ["a"]
+
+
+class Vanishing:
+    """Ignores nothing; one file is removed while its directory is listed."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.gone = root / name
+
+    def ignores(self, name: bytes, *, is_dir: bool) -> bool:
+        if os.fsencode(self.gone.name) == name:
+            self.gone.unlink()
+        return False
+
+    def enter(self, name: bytes) -> "Vanishing":
+        return self
+
+
+def test_file_that_is_removed_meanwhile_does_not_hide_the_others(ground: Ground) -> None:
+    for number in range(20):
+        ground.write(f"file{number}")
+    listed = [entry.name for entry in os.scandir(ground.root)]
+    scope = Vanishing(ground.root, listed[0])
+    with ground.store.batch_writes():
+        seen = scan.WorkspaceScan(ground.store, ground.root, scope=scope)
+    assert {os.fsdecode(path) for path in ground.state(seen.store_tree())} == set(listed[1:])
+    seen.close()
+
+
+def make_too_long_path(root: Path, name: str) -> None:
+    """Nest directories until no system call takes the path of the innermost."""
+    handle = os.open(root, os.O_RDONLY)
+    for _ in range(50):
+        os.mkdir(name, dir_fd=handle)
+        deeper = os.open(name, os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = deeper
+    os.close(handle)
 
 
 def test_our_own_records_inside_the_workspace_are_not_part_of_it(tmp_path: Path) -> None:
