@@ -1,7 +1,7 @@
 """Undo for the tools: every call that may change the workspace runs between two checkpoints.
 
-Nothing is created before the first such call. A checkpoint that fails does not stop the call: the
-user is warned that the call cannot be undone.
+Nothing is created before the first such call. A checkpoint that fails does not stop the call: it is
+recorded that the call cannot be undone, and the user is warned.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from agentcli.agent.toolset import Load
 from agentcli.log.paths import SessionPaths
 from agentcli.types.errors import SettingsError, ToolError
-from agentcli.types.events import Checkpointed, Emit, Warned
+from agentcli.types.events import Checkpointed, CheckpointFailed, Emit, Warned
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.own_tools import EDITING, list_paths
 from agentcli.types.tools import Effect, Output, ToolContext, ToolSpec, WrappedTool
@@ -52,7 +52,8 @@ class Checkpoints:
         self._one_at_a_time = asyncio.Lock()
         self._is_busy = Lock()
         """Held by the thread that works on states, for a call or ahead of it."""
-        self._too_large: set[Path] = set()
+        self._too_large: dict[Path, str] = {}
+        """The roots whose state cannot be stored, and why. The user knows of them."""
         self._too_large_ahead: WorkspaceTooLarge | None = None
         self._keepers: dict[Path, CheckpointKeeper] = {}
 
@@ -88,9 +89,10 @@ class Checkpoints:
         try:
             for root, paths in self._find_touched_paths(spec, args).items():
                 if paths is None and root in self._too_large:
+                    self._record_failure(root, context.call_id, reason=self._too_large[root])
                     continue
                 keep = partial(self._keep_before, root, context.call_id, paths=paths)
-                if before := await self._capture(root, keep):
+                if before := await self._capture(root, context.call_id, work=keep):
                     captured.append((root, before))
         finally:
             announcement.cancel()
@@ -177,27 +179,37 @@ class Checkpoints:
         return self._find_keeper(root).begin_checkpoint(call_id, paths)
 
     async def _record(self, root: Path, before: "CheckpointBefore") -> None:
-        fact = await self._capture(root, lambda: self._find_keeper(root).finish_checkpoint(before))
+        finish = partial(self._finish_checkpoint, root, before)
+        fact = await self._capture(root, before.call_id, work=finish)
         if fact is not None:
             self._emit(fact)
+
+    def _finish_checkpoint(self, root: Path, before: "CheckpointBefore") -> Checkpointed | None:
+        return self._find_keeper(root).finish_checkpoint(before)
 
     def close(self) -> None:
         for keeper in self._keepers.values():
             keeper.close()
 
-    async def _capture(self, root: Path, work: Callable[[], T]) -> T | None:
-        """Run `work` in a thread. Return None if it failed; the user is warned then."""
+    async def _capture(self, root: Path, call_id: str, *, work: Callable[[], T]) -> T | None:
+        """Run `work` in a thread. Return None if it failed, after that is recorded."""
         from agentcli.log.checkpoint.scan import WorkspaceTooLarge
 
         try:
             return await self._run_alone(work)
         except WorkspaceTooLarge as error:
-            self._too_large.add(root)
+            self._too_large[root] = reason = str(error)
             where = "this workspace" if root == self._workspace else str(root)
             self._warn(f"changes by commands in {where} cannot be undone: {error}")
         except (OSError, SettingsError) as error:
-            self._warn(f"the changes of this call cannot be undone: {error}")
+            reason = _describe_failure(error)
+            self._warn(f"the changes of this call cannot be undone: {reason}")
+        self._record_failure(root, call_id, reason=reason)
         return None
+
+    def _record_failure(self, root: Path, call_id: str, *, reason: str) -> None:
+        name = "" if root == self._workspace else str(root)
+        self._emit(CheckpointFailed(call_id=call_id, reason=reason, root=name))
 
     async def _demand(self, work: Callable[[], T]) -> T:
         """Run `work` in a thread. Raise SettingsError if it failed."""
@@ -207,7 +219,7 @@ class Checkpoints:
             return await self._run_alone(work)
         except (OSError, WorkspaceTooLarge) as error:
             raise SettingsError(
-                f"cannot keep the workspace's state: {error}",
+                f"cannot keep the workspace's state: {_describe_failure(error)}",
                 hint="leave out what need not be kept, by a line in .gitignore",
             ) from error
 
@@ -285,6 +297,16 @@ class _CheckpointedTool(WrappedTool):
             return await self._tool.run(args, context)
         finally:
             await self._checkpoints.capture_after(before)
+
+
+def _describe_failure(error: Exception) -> str:
+    """Return one line of limited length, however long the path is that it is about."""
+    from agentcli.system.text import to_printable
+
+    if not isinstance(error, OSError) or error.strerror is None:
+        return to_printable(str(error))
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    return to_printable(": ".join(filter(None, (error.strerror.lower(), name))))
 
 
 def _name_outside(root: str, changed: "ChangedFile") -> "ChangedFile":

@@ -385,6 +385,17 @@ class Checkpointed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFailed:
+    """A call may have changed files, and its states were not stored: it cannot be undone."""
+
+    call_id: str
+    reason: str
+    root: str = ""
+    """The added directory whose state it is; empty for the workspace."""
+    type: Literal["checkpoint_failed"] = "checkpoint_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
     """The user undid what calls changed, or (`redo`) reverted the undo with the id `of`."""
 
@@ -454,6 +465,7 @@ Fact: TypeAlias = (
     | PatchDecided
     | HookRan
     | Checkpointed
+    | CheckpointFailed
     | Undone
     | Rewound
     | GoalChanged
@@ -472,7 +484,9 @@ def find_call_id(fact: Fact) -> str:
             return call.id
         case CallFinished(result=result):
             return result.call_id
-        case HookRan() | HostJudged() | SignatureJudged() | Checkpointed() | OutputStored():
+        case HookRan() | HostJudged() | SignatureJudged() | OutputStored():
+            return fact.call_id
+        case Checkpointed() | CheckpointFailed():
             return fact.call_id
         case _:
             return ""

@@ -2,7 +2,8 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -355,6 +356,63 @@ def test_turn_that_does_not_exist_is_an_error_that_names_those_there_are(
     ran = agentcli("undo", "-C", workspace, "--turn", "2", home=home)
     assert (ran.code, ran.out) == (0, "Nothing to undo.\n")
     assert files(workspace)["new/b.txt"] == "b\n"
+
+
+@contextmanager
+def without_store(home: Path) -> Iterator[None]:
+    """No state can be stored while the block lasts."""
+    store = home / ".local/state/agentcli/checkpoints"
+    aside = store.rename(store.with_name("aside"))
+    store.write_text("a file where the directory should be")
+    yield
+    store.unlink()
+    aside.rename(store)
+
+
+def test_call_without_a_stored_state_is_named_before_an_earlier_one_is_undone(
+    home: Path, workspace: Path
+) -> None:
+    run(home, workspace, WRITE)
+    run(home, workspace, READ, EDIT, options=["--continue"])
+    with without_store(home):
+        run(home, workspace, {"bash": {"command": "rm a.txt"}}, options=["--continue"])
+    session = session_log(home).parent.name
+    after = files(workspace)
+    for arguments in ([], ["--dry-run"]):
+        refused = agentcli("undo", "-C", workspace, *arguments, home=home)
+        assert (refused.code, refused.out) == (2, "")
+        assert "error: bash rm a.txt cannot be undone: not a directory: " in refused.err
+        assert "; the change before it is 2 (edit_file a.txt)\n" in refused.err
+        assert refused.err.endswith(f"fix: agentcli undo {session} 2\n")
+    listed = agentcli("undo", session, "--list", home=home).out.splitlines()
+    assert [line[:4] for line in listed[::2]] == ["   1", "   2", "   -"]
+    assert listed[4].endswith("turn 3  bash rm a.txt  (cannot be undone)")
+    assert files(workspace) == after
+    undone = agentcli("undo", session, "1", home=home)
+    assert (undone.code, files(workspace)) == (0, {})
+    undone = agentcli("undo", session, home=home)
+    assert undone.code == 7, "the user went on without it"
+
+
+def test_undo_of_a_turn_names_the_calls_without_a_stored_state(home: Path, workspace: Path) -> None:
+    run(home, workspace, WRITE)
+    with without_store(home):
+        run(home, workspace, {"bash": {"command": "rm a.txt"}}, options=["--continue"])
+    undone = agentcli("undo", "-C", workspace, "--turn", "1", home=home)
+    assert (undone.code, undone.out.splitlines()[-1]) == (
+        0,
+        "Cannot be undone, because no state was stored: bash rm a.txt",
+    )
+
+
+def test_undo_without_any_stored_state_is_refused(home: Path, workspace: Path) -> None:
+    (home / ".local/state/agentcli").mkdir(parents=True)
+    (home / ".local/state/agentcli/checkpoints").touch()
+    run(home, workspace, {"bash": {"command": "rm a.txt"}})
+    refused = agentcli("undo", "-C", workspace, home=home)
+    assert (refused.code, refused.out) == (2, "")
+    assert "bash rm a.txt cannot be undone" in refused.err
+    assert "restore the files with git" in refused.err
 
 
 def test_undo_in_a_workspace_that_was_moved(home: Path, workspace: Path, tmp_path: Path) -> None:

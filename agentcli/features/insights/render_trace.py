@@ -21,6 +21,7 @@ from agentcli.types.events import (
     CallFinished,
     CallJudged,
     Checkpointed,
+    CheckpointFailed,
     Compacted,
     ContextNote,
     DirectoryAdded,
@@ -353,6 +354,7 @@ _RENDERERS: dict[type[Fact], Callable[..., str]] = {
     AgentEnded: lambda fact: f"  agent    {describe_agent_fact(fact)}",
     PatchDecided: lambda fact: f"  agent    {describe_agent_fact(fact)}",
     Checkpointed: _render_changes,
+    CheckpointFailed: lambda fact: f"  unstored {fact.reason}: cannot be undone",
     Undone: _render_undo,
     Rewound: describe_undo,
 }

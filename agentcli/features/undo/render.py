@@ -14,6 +14,7 @@ from agentcli.features.undo.session_undo import (
     UndoManager,
     UndoReport,
     UndoStack,
+    UnstoredCall,
     build_undo_stack,
     open_closed_session,
 )
@@ -23,9 +24,11 @@ from agentcli.log.sessions import choose_session
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, UsageError
 from agentcli.types.events import Entry
+from agentcli.types.messages import ToolCall
 from agentcli.ui.render.wording import format_clock, format_target
 
 _MOST_PATHS_OF_CHANGE = 3
+_MOST_CALLS_NAMED = 5
 OUTCOMES_SHOWN = 40
 
 _OUTCOMES: dict[str, dict[PathChange, str]] = {
@@ -86,6 +89,8 @@ def apply_request(undoing: UndoManager, request: UndoRequest) -> UndoReport | No
         if not stack.redoable:
             return None
         return undoing.redo(stack.redoable[-1], dry_run=request.dry_run)
+    if request.call is None and request.turn is None:
+        _require_stored(stack, undoing.session_id)
     changes = _select_changes(stack, request)
     return undoing.undo(changes, dry_run=request.dry_run) if changes else None
 
@@ -99,7 +104,7 @@ def _select_changes(stack: UndoStack, request: UndoRequest) -> Sequence[Recorded
         return stack.find_siblings(latest) if latest else []
     named = stack.find(request.call)
     if named is None:
-        raise UsageError(f"no stored change of call {request.call!r}", hint="agentcli undo --list")
+        raise UsageError(_explain_missing(stack, request.call), hint="agentcli undo --list")
     if named.origin:
         raise UsageError(
             f"change {named.number} was made by session {named.origin}, before this session was"
@@ -109,6 +114,29 @@ def _select_changes(stack: UndoStack, request: UndoRequest) -> Sequence[Recorded
     if named.number not in stack.standing:
         raise UsageError(f"change {named.number} is already undone", hint="agentcli undo --redo")
     return [named]
+
+
+def _explain_missing(stack: UndoStack, call_id: str) -> str:
+    for each in stack.unstored:
+        if each.fact.call_id == call_id:
+            return _explain_unstored(each)
+    return f"no stored change of call {call_id!r}"
+
+
+def _explain_unstored(unstored: UnstoredCall) -> str:
+    return f"{_name_unstored(unstored)} cannot be undone: {unstored.fact.reason}"
+
+
+def _require_stored(stack: UndoStack, session: str) -> None:
+    """Raise UsageError if the latest call cannot be undone: an earlier one was not asked for."""
+    unstored, latest = stack.find_unstored(), stack.find_latest()
+    if unstored is None:
+        return
+    said = _explain_unstored(unstored)
+    if latest is None:
+        raise UsageError(said, hint="restore the files with git or from a backup")
+    before = f"the change before it is {latest.number} ({_format_changes([latest])})"
+    raise UsageError(f"{said}; {before}", hint=f"agentcli undo {session} {latest.number}")
 
 
 def _require_turn(stack: UndoStack, turn: int) -> None:
@@ -121,19 +149,33 @@ def _require_turn(stack: UndoStack, turn: int) -> None:
 
 
 def render_changes(stack: UndoStack) -> Iterator[str]:
-    """Render the changes, the latest last, as in the log."""
-    if not stack.changes:
+    """Render the changes, the latest last, as in the log, and the calls that cannot be undone."""
+    if not stack.changes and not stack.unstored:
         yield "No changes to undo."
+    yield from _render_unstored_rows(stack, after=0)
     for each in stack.changes:
         state = "" if each.number in stack.standing else "  (undone)"
         state = f"  (by session {each.origin})" if each.origin else state
-        call = (
-            f"{each.call.name} {format_target(each.call)}"
-            if each.call
-            else show_controls(each.fact.call_id)
-        )
+        call = _name_call(each.call, each.fact.call_id)
         yield f"{each.number:>4}  {format_clock(each.at)}  turn {each.turn}  {call}{state}"
         yield f"      {_format_paths(each)}"
+        yield from _render_unstored_rows(stack, after=each.number)
+
+
+def _render_unstored_rows(stack: UndoStack, *, after: int) -> Iterator[str]:
+    for each in stack.unstored:
+        if each.after == after:
+            call = _name_unstored(each)
+            yield f"   -  {format_clock(each.at)}  turn {each.turn}  {call}  (cannot be undone)"
+            yield f"      {each.fact.reason}"
+
+
+def _name_unstored(unstored: UnstoredCall) -> str:
+    return _name_call(unstored.call, unstored.fact.call_id)
+
+
+def _name_call(call: ToolCall | None, call_id: str) -> str:
+    return f"{call.name} {format_target(call)}" if call else show_controls(call_id)
 
 
 def render_outcome(
@@ -146,6 +188,7 @@ def render_outcome(
         yield from render_report(report, dry_run=request.dry_run)
     if not request.redo and (report is None or request.turn is not None):
         yield from _render_inherited(stack, request.turn or 0)
+        yield from _render_unstored(stack, request.turn or 0)
     if report is not None and not request.redo and not request.dry_run:
         yield from _render_remaining(stack)
 
@@ -156,6 +199,15 @@ def _render_inherited(stack: UndoStack, turn: int) -> Iterator[str]:
     for origin in dict.fromkeys(each.origin for each in inherited):
         changes = _format_changes([each for each in inherited if each.origin == origin])
         yield f"Session {origin} made this before the fork, so it stays: {changes}"
+
+
+def _render_unstored(stack: UndoStack, turn: int) -> Iterator[str]:
+    """Render which calls from that turn on cannot be undone."""
+    names = [_name_unstored(each) for each in stack.unstored if each.turn >= turn]
+    if names:
+        more = len(names) - _MOST_CALLS_NAMED
+        shown = ", ".join(names[:_MOST_CALLS_NAMED]) + (f" and {more} more" if more > 0 else "")
+        yield f"Cannot be undone, because no state was stored: {shown}"
 
 
 def render_report(report: UndoReport, *, dry_run: bool) -> Iterator[str]:
@@ -234,7 +286,7 @@ def _format_outcome(report: UndoReport, *, dry_run: bool) -> str:
 def _format_changes(changes: Sequence[RecordedChange]) -> str:
     """Return one change by its call, several by their numbers."""
     if len(changes) == 1 and (call := changes[0].call):
-        return f"{call.name} {format_target(call)}"
+        return _name_call(call, changes[0].fact.call_id)
     names = ", ".join(f"{c.number} ({c.call.name if c.call else '?'})" for c in changes)
     return f"{'change' if len(changes) == 1 else 'changes'} {names}"
 

@@ -31,6 +31,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import Text
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
+from agentcli.types.words import pluralize
 
 RewindScope = Literal["both", "conversation", "files"]
 SCOPES: dict[str, RewindScope] = {
@@ -93,6 +94,10 @@ def list_targets(session: Session) -> list[RewindTarget]:
                 targets.pop()
             case _:
                 _add_fact(targets, fact)
+    for target in targets:
+        if lost := sum(one.turn >= target.turn for one in stack.unstored):
+            what = pluralize(lost, "call")
+            target.warnings.append(f"the changes of {what} since were not stored: they stay")
     return targets
 
 

@@ -26,6 +26,7 @@ from agentcli.types.events import (
     PATHS_RECORDED,
     CallJudged,
     Checkpointed,
+    CheckpointFailed,
     ContextNote,
     Fact,
     NoteReason,
@@ -65,6 +66,21 @@ class RecordedChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnstoredCall:
+    """One call that may have changed files, and cannot be undone: its states were not stored."""
+
+    turn: int
+    after: int
+    """The number of the change before it; 0 if there is none."""
+    call: ToolCall | None
+    """The call; None if the log does not have it."""
+    at: str
+    fact: CheckpointFailed
+    is_passed: bool = False
+    """True if something was undone since: the user decided to go on without it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UndoStack:
     changes: tuple[RecordedChange, ...]
     standing: frozenset[int]
@@ -73,6 +89,8 @@ class UndoStack:
     """The undos that were not redone, the latest last."""
     turns: int
     """The number of turns, with those that changed nothing."""
+    unstored: tuple[UnstoredCall, ...] = ()
+    """The calls of this session that cannot be undone."""
 
     def list_undoable(self, turn: int = 0) -> Sequence[RecordedChange]:
         """Return what can be undone here, of that turn and the turns after it."""
@@ -88,6 +106,18 @@ class UndoStack:
 
     def find_latest(self) -> RecordedChange | None:
         return next(reversed(self.list_undoable()), None)
+
+    def find_unstored(self) -> UnstoredCall | None:
+        """Return the latest call that cannot be undone, unless something after it can be."""
+        latest = self.find_latest()
+        return next(
+            (
+                each
+                for each in reversed(self.unstored)
+                if not each.is_passed and (latest is None or each.after >= latest.number)
+            ),
+            None,
+        )
 
     def find_siblings(self, change: RecordedChange) -> Sequence[RecordedChange]:
         """Return the changes in effect of the same call: it has one for each added directory."""
@@ -120,6 +150,7 @@ class _StackFold:
     changes: list[RecordedChange] = field(default_factory=list)
     standing: set[int] = field(default_factory=set)
     redoable: dict[str, Undone] = field(default_factory=dict)
+    unstored: list[UnstoredCall] = field(default_factory=list)
     calls: dict[str, ToolCall] = field(default_factory=dict)
     turn: int = 0
     prompt: str = ""
@@ -138,6 +169,8 @@ class _StackFold:
                 self.calls[call.id] = call
             case Checkpointed():
                 self._add_change(fact, at)
+            case CheckpointFailed():
+                self._add_unstored(fact, at)
             case Undone():
                 self._add_undo(fact)
             case _:
@@ -149,12 +182,14 @@ class _StackFold:
             standing=frozenset(self.standing),
             redoable=tuple(self.redoable.values()),
             turns=self.turn,
+            unstored=tuple(self.unstored),
         )
 
     def _leave_origin(self, origin: str) -> None:
         """Leave all changes until here to the session that made them."""
         self.changes = [one if one.origin else replace(one, origin=origin) for one in self.changes]
         self.redoable.clear()
+        self.unstored.clear()
 
     def _add_change(self, fact: Checkpointed, at: str) -> None:
         number = len(self.changes) + 1
@@ -171,8 +206,17 @@ class _StackFold:
             )
         )
 
+    def _add_unstored(self, fact: CheckpointFailed, at: str) -> None:
+        latest = self.unstored[-1] if self.unstored else None
+        if latest and (latest.fact.call_id, latest.turn) == (fact.call_id, self.turn):
+            return  # of the same call, in another directory
+        call = self.calls.get(fact.call_id)
+        one = UnstoredCall(turn=self.turn, after=len(self.changes), call=call, at=at, fact=fact)
+        self.unstored.append(one)
+
     def _add_undo(self, fact: Undone) -> None:
         if fact.action == "undo":
+            self.unstored = [replace(one, is_passed=True) for one in self.unstored]
             self.standing -= set(fact.numbers)
             self.redoable[fact.id] = fact
         else:
@@ -219,6 +263,10 @@ class UndoManager:
         self._end_turn = end_turn
         self._moved_to = moved_to
         self._tells_model = tells_model
+
+    @property
+    def session_id(self) -> str:
+        return self._paths.id
 
     def build_stack(self) -> UndoStack:
         return build_undo_stack(self._journal.facts, self._journal.times)

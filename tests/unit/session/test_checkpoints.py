@@ -14,7 +14,7 @@ from agentcli.tools.edit_file import EditFileArgs
 from agentcli.tools.patch.parser import parse_patch
 from agentcli.tools.write_file import WriteFileArgs
 from agentcli.types.errors import ToolError
-from agentcli.types.events import Checkpointed, Event, Warned
+from agentcli.types.events import Checkpointed, CheckpointFailed, Event, Warned
 from agentcli.types.tools import Effect, Output, Tool, ToolContext
 from tests.support.session import FunctionTool
 
@@ -147,9 +147,24 @@ def test_call_that_is_cancelled_is_kept_all_the_same(ground: Ground) -> None:
 def test_state_that_cannot_be_kept_is_a_warning_and_the_call_runs(ground: Ground) -> None:
     ground.kept.write_text("a file where the directory should be")
     assert asyncio.run(ground.run(ground.tool(ground.write))) == Output.of("written")
-    (warned,) = ground.told
+    warned, failed = ground.told
     assert isinstance(warned, Warned)
-    assert warned.message.startswith("the changes of this call cannot be undone: ")
+    assert warned.message.startswith("the changes of this call cannot be undone: not a directory: ")
+    assert isinstance(failed, CheckpointFailed)
+    assert (failed.call_id, failed.root) == ("c1", "")
+
+
+def test_warning_is_one_line_of_limited_length(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath("\n" + "d" * 200, *["d" * 200] * 5)
+    deep.mkdir(parents=True)
+    ground = Ground(deep)
+    ground.kept.write_text("a file where the directory should be")
+    asyncio.run(ground.run(ground.tool(ground.write)))
+    warned, failed = ground.told
+    assert isinstance(warned, Warned)
+    assert isinstance(failed, CheckpointFailed)
+    for words in (warned.message, failed.reason):
+        assert (len(words.splitlines()), len(words) < 400) == (1, True)
 
 
 def test_workspace_that_is_too_large_is_told_once(
@@ -160,7 +175,8 @@ def test_workspace_that_is_too_large_is_told_once(
         (ground.workspace / name).write_text("x")
     for _ in range(2):
         assert asyncio.run(ground.run(ground.tool(ground.write))) == Output.of("written")
-    (warned,) = ground.told
+    warned, *failed = ground.told
+    assert [type(one) for one in failed] == [CheckpointFailed, CheckpointFailed]
     assert isinstance(warned, Warned)
     assert warned.message.startswith(
         "changes by commands in this workspace cannot be undone: it has"
@@ -236,7 +252,8 @@ def test_workspace_too_large_for_the_look_ahead_is_told_once_by_the_call(
     assert later.told == []
     for _ in range(2):
         assert asyncio.run(later.run(later.tool(later.write))) == Output.of("written")
-    (warned,) = later.told
+    warned, *failed = later.told
+    assert [type(one) for one in failed] == [CheckpointFailed, CheckpointFailed]
     assert isinstance(warned, Warned)
     assert "cannot be undone: it has more than 0 files" in warned.message
 

@@ -12,6 +12,7 @@ from agentcli.session.builder import open_session
 from agentcli.session.session import Session
 from agentcli.types.errors import UsageError
 from agentcli.types.events import (
+    CheckpointFailed,
     Compacted,
     ContextNote,
     ModelChanged,
@@ -150,6 +151,16 @@ def test_files_of_a_forks_origin_stay(tmp_path: Path) -> None:
 
     with_session(tmp_path, work)
     assert list_files(tmp_path) == ["a.txt", "b.txt", "c.txt"]
+
+
+def test_call_without_a_stored_state_is_a_warning(tmp_path: Path) -> None:
+    async def work(session: Session) -> None:
+        session.journal.append(CheckpointFailed(call_id="call_9", reason="no space left on device"))
+        assert [target.warnings for target in list_targets(session)] == [
+            ["the changes of 1 call since were not stored: they stay"]
+        ] * 2
+
+    with_session(tmp_path, work)
 
 
 def test_undo_of_a_forks_origin_is_not_redone(tmp_path: Path) -> None:
