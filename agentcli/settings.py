@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from platformdirs import user_config_path
 
-from agentcli.system.files import read_regular
+from agentcli.system.files import is_utf8, read_regular
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.settings import (
@@ -221,6 +221,12 @@ def _resolve_workspace(path: Path) -> Path:
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot open {path}: {reason}", hint=hint) from error
+    if not is_utf8(resolved):
+        shown = os.fsencode(resolved).decode("utf-8", "backslashreplace")
+        raise UsageError(
+            f"the path {shown} is not UTF-8, so no session in it could be found again",
+            hint="rename the directory, or name another with -C DIR",
+        )
     return resolved
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agentcli.session.project import get_trust_directory
 from agentcli.settings import get_user_directory
+from agentcli.system.files import is_utf8
 from agentcli.system.home import expand_home, locate_home
 from agentcli.system.plain_text import show_controls
 from agentcli.system.reserved import Reserved, is_protected
@@ -138,6 +139,8 @@ class Directories:
             return "there is no such directory"
         if not os.access(path, os.R_OK | os.X_OK):
             return "you may not read it"
+        if not is_utf8(path):
+            return "its path is not UTF-8"
         return (
             self._why_protected(path, is_read_only=is_read_only)
             or self._why_nested(path)

@@ -63,6 +63,15 @@ def is_directory(path: Path) -> bool:
     return stat.S_ISDIR(_read_mode(path))
 
 
+def is_utf8(path: Path) -> bool:
+    """Return whether the path is text in UTF-8: a log can hold no other."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_file(path: Path) -> bool:
     return stat.S_ISREG(_read_mode(path))
 

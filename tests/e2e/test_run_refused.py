@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -54,6 +55,20 @@ def test_wrong_value_names_the_help_of_the_command(
     ran = agentcli(*command.split(), *words, home=tmp_path)
     assert (ran.code, ran.err.count(f"{words[-2]} must be ")) == (2, 1)
     assert ran.err.endswith(f"  fix: {' '.join(['agentcli', *command.split()])} --help\n")
+
+
+def test_workspace_whose_path_is_not_utf8_is_refused_before_anything_is_recorded(
+    tmp_path: Path,
+) -> None:
+    odd = tmp_path / os.fsdecode(b"bad\xff")
+    odd.mkdir()
+    model = script(tmp_path / "s.json", ["Hi."])
+    ran = agentcli("run", "-C", odd, "--model", model, "-o", "json", "go", home=tmp_path)
+    (result,) = ran.events
+    message = f"the path {tmp_path}/bad\\xff is not UTF-8, so no session in it could be found again"
+    assert (ran.code, result["error"]["message"]) == (2, message)
+    assert ran.err.startswith(f"error: {message}\n  fix: ")
+    assert list(tmp_path.glob(".local/state/agentcli/sessions/*")) == []
 
 
 def test_text_has_no_result(tmp_path: Path) -> None:

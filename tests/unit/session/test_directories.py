@@ -112,6 +112,15 @@ def test_bad_directory_is_refused(
     assert heard.added == []
 
 
+def test_directory_whose_path_is_not_utf8_is_refused(
+    workspace: Path, heard: Heard, tmp_path: Path
+) -> None:
+    odd = tmp_path / os.fsdecode(b"bad\xff")
+    odd.mkdir()
+    with pytest.raises(UsageError, match="its path is not UTF-8"):
+        build(workspace, heard).add(str(odd))
+
+
 def test_directory_that_holds_the_workspace_is_refused(
     workspace: Path, other: Path, heard: Heard
 ) -> None:
