@@ -40,7 +40,7 @@ def rebuild_at(
     source = find_workspace(entries)
     copy_tree(source, into)
     later = [entry for entry in entries if entry.seq > seq]
-    count = restore_changes(later, find_store(source, paths.directory.parent), root=into)
+    count = restore_changes(later, find_session_store(paths, entries), root=into)
     return f"{source} as it is now, with {pluralize(count, 'path')} restored"
 
 
@@ -146,11 +146,26 @@ def _list_changes(entries: Iterable[Entry]) -> list[Checkpointed | Undone]:
 
 def find_workspace(entries: Sequence[Entry]) -> Path:
     """Return the directory that the session last worked in. Raise SettingsError."""
-    opened = (entry.fact for entry in reversed(entries))
-    for fact in opened:
-        if isinstance(fact, SessionStarted | SessionResumed):
-            return Path(fact.workspace)
+    for workspace in _iter_workspaces(entries):
+        return workspace
     raise SettingsError("the log holds no session", hint="agentcli sessions list --all")
+
+
+def find_session_store(paths: SessionPaths, entries: Sequence[Entry]) -> ObjectStore:
+    """Return the stored states of all directories that the session worked in, the latest first.
+
+    A fork has worked in those of its origin. Raise SettingsError."""
+    sessions = paths.directory.parent
+    workspaces = dict.fromkeys((find_workspace(entries), *_iter_workspaces(entries)))
+    latest, *others = (find_store(one, sessions) for one in workspaces)
+    return ObjectStore(latest.directory, others)
+
+
+def _iter_workspaces(entries: Sequence[Entry]) -> Iterator[Path]:
+    """Yield the directories that the session worked in, the latest first."""
+    for entry in reversed(entries):
+        if isinstance(entry.fact, SessionStarted | SessionResumed):
+            yield Path(entry.fact.workspace)
 
 
 def _write(store: ObjectStore, root: Path, *, path: str, entry: StoredEntry) -> None:

@@ -143,3 +143,26 @@ def test_fork_does_not_redo_what_was_undone_in_its_origin(tmp_path: Path, worksp
     ran = agentcli("undo", copy, "--redo", home=tmp_path)
     assert (ran.code, ran.out) == (0, "Nothing to redo.\n")
     assert (workspace / "a.txt").read_text() == "one\ntwo\n"
+
+
+@pytest.mark.parametrize("options", [[], ["--stub-tools"]])
+def test_fork_is_replayed_with_the_states_of_its_origin(
+    tmp_path: Path, workspace: Path, options: list[str]
+) -> None:
+    assert fork(tmp_path, "--at", "call_2_1").code == 0
+    copy = forked_log(tmp_path).parent.name
+    assert agentcli("undo", copy, home=tmp_path).code == 0
+    ran = agentcli("replay", copy, *options, home=tmp_path)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith(f"{copy}: same (4 ")
+
+
+def test_fork_of_a_fork_begins_with_the_tree_of_the_first(tmp_path: Path, workspace: Path) -> None:
+    assert fork(tmp_path, "--at", "call_2_1").code == 0
+    copy = forked_log(tmp_path).parent.name
+    model = script(tmp_path / "last.json", ["Nothing to do."])
+    ran = agentcli("fork", copy, "--at", "1", "--model", model, home=tmp_path)
+    assert ran.code == 0, ran.err
+    tree = tmp_path / ".local/state/agentcli-forks" / forked_log(tmp_path).parent.name
+    assert (tree / "a.txt").read_text() == "one\ntwo\n"
+    assert not (tree / "ran").exists()

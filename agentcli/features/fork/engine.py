@@ -18,7 +18,7 @@ from agentcli.log.checkpoint.keep import find_store
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.paths import SessionPaths, locate_fork_tree
 from agentcli.log.reader import read_valid_part
-from agentcli.log.rebuild import find_workspace, rebuild_at
+from agentcli.log.rebuild import find_session_store, rebuild_at
 from agentcli.log.sessions import append_facts as append_facts
 from agentcli.log.sessions import copy_session
 from agentcli.session.builder import open_session
@@ -381,7 +381,7 @@ def _build_original_course(new_fork: Fork) -> CourseSummary:
         fact = entry.fact
         if entry.seq <= seq and isinstance(fact, SessionStarted | SessionResumed | ModelChanged):
             model = fact.model
-    store = find_store(find_workspace(new_fork.entries), new_fork.origin.directory.parent)
+    store = find_session_store(new_fork.origin, new_fork.entries)
     after = [one.fact for one in new_fork.entries if seq < one.seq <= until]
     return summarize_course(after, store, model=model)
 

@@ -43,10 +43,9 @@ from agentcli.features.replay.recording import (
     find_paths,
     split_turns,
 )
-from agentcli.log.checkpoint.keep import find_store
 from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_log
-from agentcli.log.rebuild import rebuild_at, repeat_undo
+from agentcli.log.rebuild import find_session_store, rebuild_at, repeat_undo
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.configuration import load_configuration
 from agentcli.session.model import ModelInUse
@@ -292,12 +291,10 @@ def replay_session(paths: SessionPaths, options: ReplayOptions) -> ReplayResult:
             has_form=any(isinstance(fact, AnswerChecked) for fact in recorded),
         )
         _add_other_outputs(paths.out, here.out, turns=turns)
-        store = find_store(Path(started.workspace), paths.directory.parent)
+        store = find_session_store(paths, entries)
         # A recording from another machine comes without the states that an undo restored.
         repeat = (
-            partial(repeat_undo, store=store, root=workspace)
-            if store.directory.is_dir()
-            else _skip_undo
+            partial(repeat_undo, store=store, root=workspace) if store.has_objects else _skip_undo
         )
         again = asyncio.run(stage.play(turns, repeat=repeat))
         then = build_normalizer(places)

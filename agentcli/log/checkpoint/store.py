@@ -43,13 +43,21 @@ _HEAD_BYTES = 32
 
 
 class ObjectStore:
-    def __init__(self, directory: Path) -> None:
-        """Open the store. Nothing is created before the first object is put."""
+    def __init__(self, directory: Path, others: Sequence["ObjectStore"] = ()) -> None:
+        """Open the store. Nothing is created before the first object is put.
+
+        What it does not hold is read from the `others`: an id means the same everywhere."""
         self.directory = directory
+        self._others = others
         self._objects = directory / "objects"
         self._packs: dict[str, Pack] = {}
         self._pack: PackWriter | None = None
         self._written = 0
+
+    @property
+    def has_objects(self) -> bool:
+        """True if something was ever put into it, or into one of the others."""
+        return self._objects.is_dir() or any(other.has_objects for other in self._others)
 
     def put(self, kind: str, data: bytes) -> str:
         """Store the content; return its id, as git would name it."""
@@ -61,7 +69,8 @@ class ObjectStore:
 
     def get(self, kind: str, object_id: str) -> bytes:
         """Return the content. Raise SettingsError if it is gone or damaged."""
-        found = self._read(object_id)
+        stores = (self, *self._others)
+        found = next((found for one in stores if (found := one._read(object_id))), None)
         if found is None:
             raise _build_missing_error(
                 f"{kind} {object_id} is not among the kept states in {self.directory}"
