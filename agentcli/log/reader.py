@@ -45,10 +45,8 @@ def read_log(path: Path) -> LoadedLog:
     """Return all whole entries. Raise SettingsError that names the first line that does not fit."""
     recorded = read_valid_part(path)
     if recorded.fault is not None:
-        raise SettingsError(
-            f"{path}:{recorded.fault.line}: {recorded.fault.reason}",
-            hint="use another session, or a newer version of agentcli",
-        )
+        hint = "use another session, or a newer version of agentcli"
+        raise build_fault_error(path, recorded.fault, hint=hint)
     return recorded
 
 
@@ -79,6 +77,26 @@ def read_valid_part(path: Path) -> LoadedLog:
         passed_over=passed_over,
         fault=fault,
     )
+
+
+def read_session(path: Path, use: str) -> LoadedLog:
+    """Return entries up to the first line that does not fit. Raise SettingsError without any.
+
+    `use` says in one word what they are for."""
+    recorded = read_valid_part(path)
+    if not recorded.entries:
+        raise build_empty_error(path, use)
+    return recorded
+
+
+def build_empty_error(path: Path, use: str) -> SettingsError:
+    return SettingsError(
+        f"{path} holds no session to {use}", hint=f"see why: agentcli audit verify {path}"
+    )
+
+
+def build_fault_error(path: Path, fault: LogFault, *, hint: str) -> SettingsError:
+    return SettingsError(f"{path}:{fault.line}: {fault.reason}", hint=hint)
 
 
 def build_read_error(path: Path, error: OSError) -> SettingsError:

@@ -82,16 +82,14 @@ def open_existing(paths: SessionPaths) -> SessionStart:
     """Open a session to continue. Raise InUse if another process has it.
 
     Raise SettingsError if it cannot be continued."""
+    from agentcli.log.reader import build_fault_error
     from agentcli.log.reopen import is_read, reopen_log
 
     lock = SessionLock(paths.directory)
     try:
         recorded = reopen_log(paths.log, version=__version__)
         if recorded.fault is not None:
-            raise SettingsError(
-                f"{paths.log}:{recorded.fault.line}: {recorded.fault.reason}",
-                hint=f"agentcli fork {paths.id}",
-            )
+            raise build_fault_error(paths.log, recorded.fault, hint=f"agentcli fork {paths.id}")
         repaired = _move_unfinished_line(paths, recorded)
         paths.out.mkdir(mode=0o700, exist_ok=True)
         own = list(filter(is_read, select_own_facts(recorded.facts)))

@@ -439,3 +439,15 @@ def test_fork_tells_how_it_ended_by_its_exit_code(desk: Desk) -> None:
     desk.run([{"calls": [{"bash": {"command": "touch x"}}]}, "Done."], "--mode", "auto")
     model = script(desk.home / "o.json", [{"error": {"kind": "refused", "message": "no"}}])
     assert desk.ask("fork", desk.log, "--at", "1", "--model", model).code == 8
+
+
+@pytest.mark.parametrize(
+    "command", ["trace", "view", "export", "fork", "context", "sessions show", "undo", "replay"]
+)
+def test_empty_log_holds_no_session(tmp_path: Path, command: str) -> None:
+    log = tmp_path / ".local/state/agentcli/sessions/20260101-000000-7f3a/log.jsonl"
+    log.parent.mkdir(parents=True)
+    log.touch()
+    ran = agentcli(*command.split(), "7f3a", home=tmp_path)
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith(f"error: {log} holds no session")

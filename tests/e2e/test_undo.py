@@ -415,6 +415,17 @@ def test_undo_without_any_stored_state_is_refused(home: Path, workspace: Path) -
     assert "restore the files with git" in refused.err
 
 
+def test_list_of_a_damaged_log_says_that_it_is_damaged(home: Path, workspace: Path) -> None:
+    run(home, workspace, READ, EDIT, WRITE)
+    log = session_log(home)
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:2] + lines[3:]))
+    for option in ("--list", "--dry-run"):
+        ran = agentcli("undo", log.parent, option, home=home)
+        assert (ran.code, ran.out) == (3, "")
+        assert f"{log}:3: the chain is broken" in ran.err
+
+
 def test_undo_in_a_workspace_that_was_moved(home: Path, workspace: Path, tmp_path: Path) -> None:
     run(home, workspace, WRITE)
     moved = workspace.rename(tmp_path / "elsewhere")

@@ -11,7 +11,7 @@ from agentcli.agent.model_client import load_system_prompt
 from agentcli.agent.request_size import count_message_tokens, count_spec_tokens
 from agentcli.agent.toolset import Toolset
 from agentcli.features.context.tools import fail_if_called
-from agentcli.log.reader import read_valid_part
+from agentcli.log.reader import read_session
 from agentcli.log.sessions import find_session_to_read
 from agentcli.session.configuration import Configuration, load_configuration
 from agentcli.session.context_sources import (
@@ -212,11 +212,7 @@ class ContextReport:
 def measure_saved_session(session_name: str | None, workspace: Path) -> ContextReport:
     """Measure a named session, or else the latest one in the workspace."""
     paths = find_session_to_read(session_name, workspace)
-    facts = [entry.fact for entry in read_valid_part(paths.log).entries]
-    if not facts:
-        raise SettingsError(
-            f"{paths.log} holds no session", hint=f"see why: agentcli audit verify {paths.log}"
-        )
+    facts = [entry.fact for entry in read_session(paths.log, "show").entries]
     model, workspace, names = _find_terms(facts)
     settings = load_settings(
         {"model": model or None}, workspace=workspace if workspace.is_dir() else Path()

@@ -17,7 +17,7 @@ from agentcli.log.checkpoint.changes import describe_changes, merge_changes
 from agentcli.log.checkpoint.keep import find_store
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.paths import SessionPaths, locate_fork_tree
-from agentcli.log.reader import read_valid_part
+from agentcli.log.reader import read_session, read_valid_part
 from agentcli.log.rebuild import find_session_store, rebuild_at
 from agentcli.log.sessions import append_facts as append_facts
 from agentcli.log.sessions import copy_session
@@ -311,12 +311,7 @@ def fork_session(
 
     Raise UsageError if the turn or the call does not exist, SettingsError if the session does not.
     """
-    recorded = read_valid_part(origin.log)
-    if not recorded.entries:
-        raise SettingsError(
-            f"{origin.log} holds no session to fork",
-            hint=f"see why: agentcli audit verify {origin.log}",
-        )
+    recorded = read_session(origin.log, "fork")
     cut = find_cut(recorded.entries, changes.at)
     if changes.result is not None and cut.call is None:
         raise UsageError("--result-file needs a call", hint="add --at CALL_ID")

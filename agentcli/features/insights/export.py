@@ -24,7 +24,7 @@ from agentcli.features.insights.transcript import (
     join_prompt_text,
     list_session_sums,
 )
-from agentcli.log.reader import read_valid_part
+from agentcli.log.reader import read_session
 from agentcli.log.sessions import find_log
 from agentcli.log.writer import VERSION, to_json
 from agentcli.system.plain_text import show_controls, to_plain_text
@@ -245,12 +245,7 @@ def _render_inline(text: str) -> str:
 
 def export_session(named: str | None, *, form: str, out: Path | None) -> None:
     log = find_log(named)
-    recorded = read_valid_part(log)
-    if not recorded.entries:
-        raise SettingsError(
-            f"{log} holds no session to export",
-            hint=f"see why: agentcli audit verify {log}",
-        )
+    recorded = read_session(log, "export")
     made = build_transcript(recorded.entries)
     match form:
         case "html":

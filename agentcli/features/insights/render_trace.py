@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agentcli.features.insights.trace import Trace, TracedTurn, read_trace
 from agentcli.features.insights.transcript import describe_undo
+from agentcli.log.reader import build_empty_error
 from agentcli.log.sessions import find_log
 from agentcli.system.hosts import join_port
 from agentcli.system.plain_text import show_controls
@@ -70,7 +71,10 @@ MARGIN = " " * 18
 
 
 def show_trace(session: str | None, *, full: bool) -> None:
-    trace = read_trace(find_log(session))
+    log = find_log(session)
+    trace = read_trace(log)
+    if not trace.entries and not trace.faults:
+        raise build_empty_error(log, "trace")
     write_report(render_trace(trace, full=full), is_cut=not full)
     if out_is_terminal():
         write_report(render_waterfall(trace.entries))

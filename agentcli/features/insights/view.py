@@ -26,11 +26,10 @@ from agentcli.features.insights.transcript import (
 )
 from agentcli.features.insights.usage import DaySums, UsageStats
 from agentcli.log.paths import locate_sessions
-from agentcli.log.reader import read_valid_part
+from agentcli.log.reader import read_session
 from agentcli.log.sessions import find_log
 from agentcli.system.browser import open_file
 from agentcli.system.files import write_private
-from agentcli.types.errors import SettingsError
 from agentcli.types.words import pluralize
 from agentcli.ui.html_page import (
     CHART_STYLE,
@@ -109,11 +108,7 @@ SEARCH = """\
 
 def show_view(named: str | None, *, out: Path | None, opens: bool) -> None:
     log = find_log(named)
-    recorded = read_valid_part(log)
-    if not recorded.entries:
-        raise SettingsError(
-            f"{log} holds no session to view", hint=f"see why: agentcli audit verify {log}"
-        )
+    recorded = read_session(log, "view")
     _show_page(
         render_view(build_transcript(recorded.entries)),
         out or log.with_name("view.html"),

@@ -10,7 +10,7 @@ from typing import Any
 from agentcli.log.checkpoint.keep import forget_session
 from agentcli.log.lock import SessionLock, is_held
 from agentcli.log.paths import LOG, SessionPaths, locate_fork_tree, locate_sessions
-from agentcli.log.reader import read_valid_part
+from agentcli.log.reader import read_session
 from agentcli.log.sessions import (
     SessionSummary,
     find_session,
@@ -169,12 +169,7 @@ PATHS_SHOWN = 40
 
 def show_session(named: str | None, *, as_json: bool) -> None:
     paths = find_session_to_read(named)
-    summary, recorded = summarize(paths), read_valid_part(paths.log)
-    if not recorded.entries:
-        raise SettingsError(
-            f"{paths.log} holds no session to show",
-            hint=f"see why: agentcli audit verify {paths.log}",
-        )
+    summary, recorded = summarize(paths), read_session(paths.log, "show")
     facts = [entry.fact for entry in recorded.entries]
     tally = Tally()
     for fact in facts:

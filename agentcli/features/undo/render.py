@@ -19,7 +19,7 @@ from agentcli.features.undo.session_undo import (
     open_closed_session,
 )
 from agentcli.log.checkpoint.undo import PathChange, PathOutcome
-from agentcli.log.reader import read_valid_part
+from agentcli.log.reader import build_fault_error, read_valid_part
 from agentcli.log.sessions import choose_session
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, UsageError
@@ -59,7 +59,10 @@ class UndoRequest:
 
 
 def show_changes(session: str | None, workspace: Path) -> Exit:
-    recorded = read_valid_part(choose_session(session, workspace).paths.log)
+    paths = choose_session(session, workspace).paths
+    recorded = read_valid_part(paths.log)
+    if recorded.fault is not None:
+        raise build_fault_error(paths.log, recorded.fault, hint=f"agentcli fork {paths.id}")
     for line in render_changes(_build_stack(recorded.entries)):
         sys.stdout.write(line + "\n")
     return Exit.DONE
