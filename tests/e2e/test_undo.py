@@ -415,6 +415,28 @@ def test_undo_without_any_stored_state_is_refused(home: Path, workspace: Path) -
     assert "restore the files with git" in refused.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["1", "--turn", "1"], "--turn 1 and the change 1"),
+        (["1", "--redo"], "--redo and the change 1"),
+        (["1", "--list"], "--list and the change 1"),
+        (["--list", "--redo"], "--list and --redo"),
+        (["--list", "--turn", "1"], "--list and --turn 1"),
+        (["--turn", "1", "--redo", "--dry-run"], "--redo and --turn 1"),
+    ],
+)
+def test_arguments_that_contradict_each_other_are_refused(
+    home: Path, workspace: Path, arguments: list[str], named: str
+) -> None:
+    run(home, workspace, READ, EDIT, WRITE)
+    session, after = session_log(home).parent, files(workspace)
+    refused = agentcli("undo", session, *arguments, home=home)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith(f"error: {named} cannot be used together\n")
+    assert files(workspace) == after
+
+
 def test_list_of_a_damaged_log_says_that_it_is_damaged(home: Path, workspace: Path) -> None:
     run(home, workspace, READ, EDIT, WRITE)
     log = session_log(home)

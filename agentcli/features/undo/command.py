@@ -40,7 +40,19 @@ def undo(
     Exit code: 0, or 7 if a file could not be merged.
     """
     from agentcli.features.undo.render import UndoRequest, show_changes, undo_or_redo
+    from agentcli.types.errors import UsageError
 
+    choices = {
+        "--list": list_only,
+        "--redo": redo,
+        f"--turn {turn}": turn is not None,
+        f"the change {call}": call is not None,
+    }
+    chosen = [name for name, is_given in choices.items() if is_given]
+    if len(chosen) > 1:
+        raise UsageError(
+            f"{chosen[0]} and {chosen[1]} cannot be used together", hint="agentcli undo --help"
+        )
     if list_only:
         return show_changes(session, workspace)
     wanted = UndoRequest(call=call, turn=turn, redo=redo, dry_run=dry_run)
