@@ -97,7 +97,7 @@ def load_settings(
     added = check_values({"network": [*network]}, "", error=UsageError, command=command)["network"]
     values["network"] = (*values.get("network", ()), *added)
     return Settings(
-        workspace=_resolve_workspace(workspace),
+        workspace=resolve_workspace(workspace),
         allow=tuple(allow),
         deny=tuple(deny),
         policy=policy,
@@ -122,9 +122,7 @@ def select_settings(options: RawValues) -> RawValues:
 def build_settings(flags: RawValues, *, workspace: Path, command: str = "run") -> Settings:
     """Build the settings from flags alone, without the user's file and the environment."""
     given = check_values(flags, "", error=UsageError, command=command)
-    return Settings(
-        workspace=_resolve_workspace(workspace), explicit_keys=frozenset(given), **given
-    )
+    return Settings(workspace=resolve_workspace(workspace), explicit_keys=frozenset(given), **given)
 
 
 def read_toml(path: Path) -> RawValues:
@@ -211,7 +209,8 @@ _ENVIRONMENT = "environment: "
 """The beginning of messages about variables."""
 
 
-def _resolve_workspace(path: Path) -> Path:
+def resolve_workspace(path: Path) -> Path:
+    """Return the directory in full. Raise UsageError if no session can work in it."""
     hint = "-C DIR, with a directory that you can open"
     try:
         resolved = path.resolve(strict=True)

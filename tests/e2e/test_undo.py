@@ -437,6 +437,22 @@ def test_arguments_that_contradict_each_other_are_refused(
     assert files(workspace) == after
 
 
+def test_directory_that_does_not_exist_is_refused(home: Path, workspace: Path) -> None:
+    run(home, workspace, READ)
+    ran = agentcli("undo", session_log(home).parent, "-C", workspace / "none", home=home)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"error: cannot open {workspace / 'none'}: No such file")
+
+
+def test_path_that_two_calls_changed_and_nobody_stored_is_named_once(
+    home: Path, workspace: Path
+) -> None:
+    enlarge = {"bash": {"command": "head -c 9000000 /dev/zero >> big"}}
+    run(home, workspace, WRITE, enlarge, enlarge)
+    undone = agentcli("undo", "-C", workspace, "--turn", "1", home=home)
+    assert "  left as it is, because no copy was stored: big\n" in undone.out
+
+
 def test_list_of_a_damaged_log_says_that_it_is_damaged(home: Path, workspace: Path) -> None:
     run(home, workspace, READ, EDIT, WRITE)
     log = session_log(home)

@@ -21,6 +21,7 @@ from agentcli.features.undo.session_undo import (
 from agentcli.log.checkpoint.undo import PathChange, PathOutcome
 from agentcli.log.reader import build_fault_error, read_valid_part
 from agentcli.log.sessions import choose_session
+from agentcli.settings import resolve_workspace
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, UsageError
 from agentcli.types.events import Entry
@@ -73,7 +74,7 @@ def _build_stack(entries: Sequence[Entry]) -> UndoStack:
 
 
 def undo_or_redo(session: str | None, workspace: Path, *, request: UndoRequest) -> Exit:
-    given = None if workspace == Path() else workspace.resolve()
+    given = None if workspace == Path() else resolve_workspace(workspace)
     with open_closed_session(choose_session(session, workspace).paths, given) as undoing:
         report = apply_request(undoing, request)
         lines = [*render_outcome(report, undoing.build_stack(), request=request)]
@@ -257,7 +258,10 @@ def _render_conflicts(report: UndoReport) -> Iterator[str]:
 
 
 def _list_not_kept(report: UndoReport) -> list[str]:
-    return [path for change in report.changes for path in change.fact.not_kept]
+    """Return the paths, each once, though several of the calls may have changed it."""
+    facts = [change.fact for change in report.changes]
+    paths = (f"{fact.root}/{one}" if fact.root else one for fact in facts for one in fact.not_kept)
+    return list(dict.fromkeys(paths))
 
 
 def _is_named_above(report: UndoReport) -> bool:
