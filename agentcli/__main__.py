@@ -17,7 +17,8 @@ def main() -> None:
         sys.exit(_refuse_platform())
     if sys.argv[-1] not in _PAGES:
         _prepare_command(sys.argv[1:])
-    _fill_standard_descriptors()
+    if not _fill_standard_descriptors():
+        sys.exit(_refuse_closed_output())
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without our typography is no bug
     code = _run(sys.argv[1:])
@@ -40,17 +41,27 @@ def _refuse_platform() -> int:
     return 3
 
 
-def _fill_standard_descriptors() -> None:
-    """Open the null device for every standard stream that is closed.
+def _fill_standard_descriptors() -> bool:
+    """Open the null device for every standard stream that is closed. Return whether stdout is open.
 
     Otherwise the first file we open would get its descriptor.
     """
+    is_open = sys.stdout is not None
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+    sys.stdin = sys.stdin or os.fdopen(0)
     sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
+    return is_open
+
+
+def _refuse_closed_output() -> int:
+    """Refuse before anything is done or paid for: its result would be lost."""
+    sys.stderr.write("error: stdout is closed\n  fix: agentcli COMMAND > /dev/null\n")
+    return 3
 
 
 def _run(arguments: list[str]) -> int:

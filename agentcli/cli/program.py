@@ -151,8 +151,13 @@ def _build_unknown_command_error(name: str) -> UsageError:
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command line. Every error a user can act on becomes two lines and an exit code."""
+    program = typer.main.get_command(app)
     try:
-        code = app(list(arguments), prog_name="agentcli", standalone_mode=False)
+        # `main` of typer would end with exit code 1 if the reader of stdout is gone.
+        with program.make_context("agentcli", list(arguments)) as context:
+            code = program.invoke(context)
+    except typer.Exit as ended:
+        return ended.exit_code
     except typer.exceptions.TyperException as error:
         hint = f"{_find_command_path(error, arguments)} --help"
         return report_error(UsageError(_format_error(error), hint=hint), arguments)

@@ -30,8 +30,6 @@ class OutputClosed(AgentError):
 
 def write_out(text: str, *, encoding: str | None = None) -> None:
     """Write and flush. Raise OutputClosed if the reader is gone, SettingsError if writing fails."""
-    if sys.stdout is None:
-        return  # closed from the start: nobody wants it
     data = text.encode(encoding or sys.stdout.encoding or "utf-8", "replace")
     try:
         sys.stdout.buffer.write(data)

@@ -76,15 +76,52 @@ def test_reader_of_the_story_that_leaves_changes_nothing(home: Path) -> None:
     assert (ran.returncode, ran.stdout) == (0, "Hi.\n")
 
 
-@pytest.mark.parametrize(
-    ("closed", "out"), [(">&-", ""), ("2>&-", "Hi.\n"), ("<&-", "Hi.\n"), ("<&- >&- 2>&-", "")]
-)
-def test_closed_streams_are_no_trouble(closed: str, out: str, home: Path) -> None:
+@pytest.mark.parametrize("command", ["models", "tools", "policy presets", "prompt", "run --help"])
+def test_reader_that_has_left_ends_every_command_alike(command: str, home: Path) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "wb") as out:
+        ran = subprocess.run(
+            [PROGRAM, *command.split()],
+            cwd=home,
+            # Every write fails at once, as one of more than a buffer does.
+            env=environment(home, PYTHONUNBUFFERED="1"),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (ran.returncode, ran.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&-", "<&- 2>&-"])
+def test_closed_streams_are_no_trouble(closed: str, home: Path) -> None:
     model = script(home / "s.json", [CALL, "Hi."])
     command = f'"$AGENTCLI" run --mode auto --model "$0" x {closed}'
     ran = shell(command, model, home=home)
-    assert (ran.returncode, ran.stdout) == (0, out)
+    assert (ran.returncode, ran.stdout) == (0, "Hi.\n")
     assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("sessions list", 0), ('--model "$0"', 2), ('run --model "$0" -', 2)]
+)
+def test_command_reads_and_writes_closed_streams_as_empty_ones(
+    command: str, code: int, home: Path
+) -> None:
+    model = script(home / "s.json", ["Hi."])
+    ran = shell(f'"$AGENTCLI" {command} <&- 2>&-', model, home=home)
+    assert (ran.returncode, ran.stdout) == (code, "")
+
+
+@pytest.mark.parametrize("command", ["run --model $0 x", "run -o json --model $0 x", "models"])
+def test_command_whose_stdout_is_closed_does_not_start(command: str, home: Path) -> None:
+    model = script(home / "s.json", ["Hi."])
+    ran = shell(f'"$AGENTCLI" {command} >&-', model, home=home)
+    assert ran.returncode == 3
+    assert ran.stderr == "error: stdout is closed\n  fix: agentcli COMMAND > /dev/null\n"
+    assert not list(home.glob(".local/state/agentcli/sessions/*"))
+    assert shell(f'"$AGENTCLI" {command} > /dev/null', model, home=home).returncode == 0
 
 
 def test_full_disk_behind_stdout_is_an_error(home: Path) -> None:
