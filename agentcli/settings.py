@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 from platformdirs import user_config_path
 
 from agentcli.system.files import is_utf8, read_regular
+from agentcli.system.home import expand_home
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.settings import (
@@ -213,13 +214,12 @@ def resolve_workspace(path: Path) -> Path:
     """Return the directory in full. Raise UsageError if no session can work in it."""
     hint = "-C DIR, with a directory that you can open"
     try:
-        resolved = path.resolve(strict=True)
+        resolved = Path(os.path.realpath(path, strict=True))
         if not resolved.is_dir():
             raise UsageError(f"{path} is not a directory", hint=hint)
         os.listdir(resolved)  # noqa: PTH208 - a permission check, not a listing
-    except (OSError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot open {path}: {reason}", hint=hint) from error
+    except OSError as error:
+        raise UsageError(f"cannot open {path}: {error.strerror}", hint=hint) from error
     if not is_utf8(resolved):
         shown = os.fsencode(resolved).decode("utf-8", "backslashreplace")
         raise UsageError(
@@ -327,7 +327,7 @@ def _parse_text(value: Any) -> str:
 
 
 def _parse_path(value: Any) -> Path:
-    return Path(_parse_text(value)).expanduser()
+    return expand_home(_parse_text(value))
 
 
 def _parse_choice(words: Sequence[str], value: Any) -> str:

@@ -1,5 +1,6 @@
 """The stored sessions: finding, listing and summarizing them. Lines are not validated."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from difflib import get_close_matches
@@ -9,6 +10,7 @@ from typing import Any
 from agentcli.log.decode import upgrade_fact
 from agentcli.log.paths import LOG, SessionPaths, create_session_paths, locate_sessions
 from agentcli.log.writer import FIRST_PREV, LogWriter, read_lines, strip_seal, verify_seal
+from agentcli.system.files import resolve_directory
 from agentcli.system.strict_json import parse_object
 from agentcli.types import events
 from agentcli.types.errors import SettingsError, UsageError
@@ -77,7 +79,7 @@ def find_latest_session(workspace: Path, sessions: Path | None = None) -> Sessio
 def choose_session(named: str | None, workspace: Path) -> SessionSummary:
     """Return the named session, or else the latest that worked in the workspace."""
     if named is None:
-        return find_latest_session(workspace.resolve())
+        return find_latest_session(resolve_directory(workspace))
     summary = summarize(find_session(named))
     if not summary.started:
         raise SettingsError(
@@ -123,11 +125,13 @@ def find_log(named: str | None, workspace: Path = Path()) -> Path:
 def find_session_to_read(named: str | None, workspace: Path = Path()) -> SessionPaths:
     """Return the same as `find_log`, for callers that also need the files beside the log."""
     if named is None:
-        return find_latest_session(workspace.resolve()).paths
+        return find_latest_session(resolve_directory(workspace)).paths
     path = Path(named)
     try:
         if path.is_file() and path.name != LOG:
-            return SessionPaths(id=path.stem, directory=path.parent.resolve(), log_name=path.name)
+            return SessionPaths(
+                id=path.stem, directory=Path(os.path.realpath(path.parent)), log_name=path.name
+            )
         return _find_child(named, path) or find_session(named)
     except PermissionError as error:
         raise SettingsError(
@@ -182,7 +186,7 @@ def _open_path(path: Path) -> SessionPaths:
         raise SettingsError(
             f"{log} is not named {LOG}", hint=f"rename it to {LOG}, in a directory of its own"
         )
-    directory = log.parent.resolve()
+    directory = Path(os.path.realpath(log.parent))
     return SessionPaths(id=directory.name, directory=directory)
 
 

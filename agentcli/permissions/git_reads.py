@@ -298,7 +298,7 @@ def why_not_inert(directory: Path, *, home: Path | None = None) -> str | None:
         for name in _OF_A_USER if home else ():
             if home and _check_settings(_read_bytes(home / name)):
                 raise _Runs("a command has set core.hooksPath for every repository")
-        found = _find_git_directory(directory.resolve())
+        found = _find_git_directory(Path(os.path.realpath(directory)))
         if found is not None:
             worktree, own, shared = found
             _check_repository(worktree, own, shared=shared)

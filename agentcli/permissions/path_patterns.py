@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
+from agentcli.system.home import expand_home
 from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 
@@ -97,7 +98,7 @@ class PathPattern:
         """Parse a pattern. Raise ValueError whose message is the end of a sentence."""
         glob = text.strip()
         if glob.startswith("~/"):
-            glob = Path(glob).expanduser().as_posix()
+            glob = expand_home(glob).as_posix()
         if not glob or glob in (".", "/"):
             raise ValueError("the path is empty; leave out the brackets to match every path")
         if re.search(r"[{}\\]", glob):

@@ -65,7 +65,7 @@ class ReadProver:
     ) -> None:
         """`resolve` finds a program as the shell would. `cwd` returns where the next line will run.
         `home` is the home directory of commands, if it is their own and they can change it."""
-        self._workspace = workspace.resolve()
+        self._workspace = Path(os.path.realpath(workspace))
         self._resolve = resolve
         self._cwd = cwd
         self._home = home
@@ -103,7 +103,7 @@ class ReadProver:
         """Return whether the shell would find this bare name inside the workspace."""
         found = None if "/" in program or program in BUILT_IN else self._resolve(program)
         return found is not None and any(
-            path.is_relative_to(self._workspace) for path in (found, found.resolve())
+            path.is_relative_to(self._workspace) for path in (found, Path(os.path.realpath(found)))
         )
 
     def _why_not_installed(self, program: str) -> str | None:

@@ -123,7 +123,7 @@ class SubjectFactory:
         added: Callable[[], Grants] = lambda: NO_GRANTS,
         own: Sequence[Path] = (),
     ) -> None:
-        self._root = workspace.resolve()
+        self._root = Path(os.path.realpath(workspace))
         self._cwd = cwd
         self._added = added
         self._own = tuple(Path(os.path.realpath(path)) for path in own)

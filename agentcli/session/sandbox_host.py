@@ -293,8 +293,8 @@ class SandboxHost:
 
         from agentcli.sandbox.environment import clean_path
 
-        workspace = self._settings.workspace.resolve()
-        own = find_own_program("rg").resolve()
+        workspace = Path(os.path.realpath(self._settings.workspace))
+        own = Path(os.path.realpath(find_own_program("rg")))
         is_usable = os.access(own, os.X_OK) and not own.is_relative_to(workspace)
         if not is_usable or which(own.name, path=clean_path(os.environ, workspace)):
             return ()
@@ -306,7 +306,7 @@ class SandboxHost:
     def _warn_own_environment(self) -> None:
         from agentcli.system.reserved import find_reserved
 
-        if own := find_reserved(self._settings.workspace.resolve()).environment:
+        if own := find_reserved(Path(os.path.realpath(self._settings.workspace))).environment:
             warning = f"agentcli runs from {own}, so commands cannot install anything there"
             self._warnings.append(Warned(code="sandbox.own-environment", message=warning))
 

@@ -16,7 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from agentcli.types.errors import SettingsError
+from agentcli.types.errors import SettingsError, UsageError
 
 _FLAGS = (
     os.O_RDONLY
@@ -86,6 +86,32 @@ def is_pipe(path: Path) -> bool:
 
 def is_link(path: Path) -> bool:
     return stat.S_ISLNK(_read_mode(path, follow_symlinks=False))
+
+
+def resolve_path(path: Path) -> Path:
+    """Return the path without links; it need not exist. Raise OSError for a link to itself.
+
+    `Path.resolve` raises RuntimeError for such a link, but only until Python 3.13."""
+    try:
+        return Path(os.path.realpath(path, strict=True))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise
+    return Path(os.path.realpath(path))
+
+
+def resolve_directory(path: Path) -> Path:
+    """Return the directory that the user means, without links; it need not exist.
+
+    Raise UsageError for a link to itself, and if the current directory was deleted."""
+    try:
+        return resolve_path(path)
+    except OSError as error:
+        is_lost = error.errno == errno.ENOENT
+        raise UsageError(
+            f"cannot open {path}: {error.strerror}",
+            hint="cd to a directory that exists" if is_lost else "name a directory that exists",
+        ) from error
 
 
 def _read_mode(path: Path, *, follow_symlinks: bool = True) -> int:

@@ -211,7 +211,7 @@ def find_checkout(workspace: Path) -> Checkout:
     except SettingsError as error:
         raise _explain_missing(workspace, error) from error
     top, _, commit = found.rstrip("\n").rpartition("\n")
-    root = Path(top).resolve()
+    root = Path(os.path.realpath(top))
     checkout = Checkout(root=root, commit=commit, workspace=workspace)
     if workspace != root:
         try:

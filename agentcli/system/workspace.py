@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path, PurePath
 
+from agentcli.system.files import resolve_path
 from agentcli.system.folder import Folder, descend
 from agentcli.system.home import expand_own_home
 from agentcli.system.lazy import compile_later
@@ -328,7 +329,7 @@ class Workspace:
     def _resolve_real(self, written: Path, shown: str) -> Path:
         try:
             os.fsencode(written)
-            return _resolve(written)
+            return resolve_path(written)
         except ValueError:  # NUL, or characters that no file name can hold
             raise ToolError(
                 f"{shown} cannot be a path: it has characters no file name can have.",
@@ -389,15 +390,6 @@ def _list_given_names(located: WorkspacePath) -> tuple[str, ...]:
     if path.is_absolute():
         return path.relative_to(located.root).parts if path.is_relative_to(located.root) else ()
     return path.parts
-
-
-def _resolve(path: Path) -> Path:
-    try:
-        return Path(os.path.realpath(path, strict=True))
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise
-    return Path(os.path.realpath(path))
 
 
 _ADDRESS = compile_later(r"https?://")

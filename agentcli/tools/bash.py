@@ -1,6 +1,7 @@
 """bash: one command in a fresh shell, with bounded output and tracked processes."""
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
@@ -162,7 +163,7 @@ class Bash:
         is moved by each; if None, the tool has its own. `proves_read` must be true only for a
         command that cannot change anything. `clean` makes a filter for each output. `emit` is told
         of outputs that end after their results."""
-        self._root = workspace.resolve()
+        self._root = Path(os.path.realpath(workspace))
         self._cwd = directory or WorkingDirectory(self._root)
         self._directory = ShellDirectory(self._cwd, root=self._root, added=added)
         self._shells = shells
@@ -175,7 +176,7 @@ class Bash:
         self._timeout_limit_s = timeout_limit_s
         self._output_limit_bytes = output_limit_bytes
         self._emit = emit
-        self._logs = LogFiles(out_dir.resolve())
+        self._logs = LogFiles(Path(os.path.realpath(out_dir)))
         self._awaited = 0
         """The number of commands that calls wait for. The next shells can wait for their end."""
 

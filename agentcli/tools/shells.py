@@ -85,7 +85,7 @@ class ShellPool:
 
         `leases` let commands reach granted hosts; None if there is no sandbox to reach them from.
         """
-        self._directory = directory.resolve()
+        self._directory = Path(os.path.realpath(directory))
         self.sandbox = sandbox
         self.are_confined = sandbox is not None
         self._new_tag = new_tag

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.program import agentcli, environment, script, session_log, write_fork_command
+from tests.support.program import (
+    PROGRAM,
+    agentcli,
+    environment,
+    script,
+    session_log,
+    write_fork_command,
+)
 
 
 @pytest.mark.parametrize(
@@ -113,3 +120,57 @@ def test_what_cannot_be_left_is_the_same_in_exit_code_result_and_log(
     assert result["error"]["message"] == ended["message"]
     if out.exists():
         assert json.loads((out / "result.json").read_text())["exit_code"] == 3
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "-C", "loop", "x"],
+        ["sessions", "list", "-C", "loop"],
+        ["undo", "-C", "loop"],
+        ["worktree", "list", "-C", "loop"],
+        ["recall", "list", "-C", "loop"],
+        ["caches", "clear", "-C", "loop"],
+        ["trust", "loop"],
+        ["trust", "--revoke", "loop"],
+    ],
+)
+def test_link_to_itself_is_no_directory(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    ran = agentcli(*command, home=tmp_path)
+    assert ran.code == 2
+    assert ran.err.startswith("error: cannot open loop: Too many levels of symbolic links\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run x",
+        "doctor",
+        "sessions list",
+        "undo",
+        "worktree list",
+        "trust",
+        "triage",
+        "export",
+        "replay",
+        "context",
+        "audit verify",
+        "caches clear",
+        "recall list",
+        "mcp add x --writable cache -- ls",
+    ],
+)
+def test_directory_that_was_deleted_is_named(tmp_path: Path, command: str) -> None:
+    left = tmp_path / "left"
+    left.mkdir()
+    ran = subprocess.run(
+        ["bash", "-c", f'rmdir "$PWD"; exec "$0" {command}', PROGRAM],
+        cwd=left,
+        env=environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("error: cannot open .: No such file or directory\n  fix: ")

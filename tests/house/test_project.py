@@ -1,3 +1,4 @@
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -5,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.types.own_tools import BUILT_IN
+from tests.support.sources import list_nodes, parse_own_modules
 
 ROOT = Path(__file__).parents[2]
 TOP_LEVEL = {
@@ -118,3 +120,18 @@ def test_dialect_words_stay_home() -> None:
         if "providers" not in path.parts and words.search((ROOT / path).read_text())
     ]
     assert strays == []
+
+
+def test_nothing_resolves_paths_by_methods_that_raise_runtime_errors() -> None:
+    # `Path.resolve` does for a link to itself, `Path.expanduser` without a home: `system/files`
+    # and `system/home` have functions that do not.
+    found = [
+        f"{path}:{node.lineno}"
+        for path, tree in parse_own_modules().items()
+        for node in list_nodes(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("resolve", "expanduser")
+        and not node.args
+    ]
+    assert found == []

@@ -148,7 +148,7 @@ class EditorAgent:
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
         """Succeed if there is a key now. Raise RequestError if there is none."""
         try:
-            open_model(self._load_settings(Path.cwd()))
+            open_model(self._load_settings(Path()))
         except AgentError as error:
             raise build_failure(error) from error
         return AuthenticateResponse()
@@ -300,7 +300,7 @@ def _build_not_found_error(session_id: str) -> RequestError:
 
 
 def _list_stored_sessions(cwd: str | None) -> list[SessionSummary]:
-    found = list_sessions(workspace=_parse_cwd(cwd).resolve() if cwd else None)
+    found = list_sessions(workspace=Path(os.path.realpath(_parse_cwd(cwd))) if cwd else None)
     return [one for one in found if one.turns][:LISTED]
 
 

@@ -1,5 +1,6 @@
 """`agentcli acp`: a session inside an editor."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,7 @@ def acp(
             allow=allow or (),
             deny=deny or (),
             network=network or (),
-            policy=policy.resolve() if policy else None,
+            policy=Path(os.path.realpath(policy)) if policy else None,
             add_dir=add_dir or (),
             pass_env=pass_env or (),
             mask=mask or (),

@@ -9,6 +9,7 @@ from pathlib import Path
 from agentcli.log.audit import AuditResult, LogHead, audit_log, read_head
 from agentcli.log.sessions import find_log
 from agentcli.system import own_process
+from agentcli.system.files import resolve_directory
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, SettingsError, UsageError
 from agentcli.types.words import pluralize
@@ -63,12 +64,13 @@ def _read_key(path: Path) -> str:
 
 
 def _run(argv: list[str], *, stdin: Path | None = None) -> None:
+    here = resolve_directory(Path())
     try:
         # It may ask for a passphrase, which an agent or a window knows.
         ran = own_process.run(
             argv,
-            beside=Path.cwd(),
-            env=own_process.build_user_environment(Path.cwd()),
+            beside=here,
+            env=own_process.build_user_environment(here),
             given=stdin.read_bytes() if stdin else None,
         )
     except FileNotFoundError:

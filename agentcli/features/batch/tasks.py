@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import random
 import re
 from collections.abc import Iterator, Sequence
@@ -109,8 +110,8 @@ def _resolve_workspace(directory: Path, workspace: str) -> Path:
     _check_text("workspace", workspace)
     path = directory / workspace
     try:
-        resolved = path.resolve(strict=True)
-    except (OSError, RuntimeError) as error:
+        resolved = Path(os.path.realpath(path, strict=True))
+    except OSError as error:
         raise ValueError(f"cannot open the workspace {path}: {error}") from None
     if not resolved.is_dir():
         raise ValueError(f"the workspace {path} is not a directory")

@@ -24,5 +24,6 @@ def list_caches(as_json: AsJson = False) -> None:
 def clear(workspace: Workspace = Path(), everywhere: All = False) -> int:
     """Clear the home of this workspace's commands, with all tool caches in it."""
     from agentcli.features.caches.render import clear_caches
+    from agentcli.system.files import resolve_directory
 
-    return clear_caches(None if everywhere else workspace.resolve())
+    return clear_caches(None if everywhere else resolve_directory(workspace))

@@ -39,7 +39,7 @@ Next, in your project:
 def play_demo(shipped: Path = SHIPPED) -> Exit:
     """Play the recording of a directory: a script, and the project it is about."""
     with tempfile.TemporaryDirectory(prefix="agentcli-demo-") as scratch:
-        settings = _prepare(shipped, Path(scratch).resolve())
+        settings = _prepare(shipped, Path(os.path.realpath(scratch)))
         play = _play_live if takes_live_session(settings) else _play_in_lines
         with _use_own_directories(Path(scratch)):
             code = play(settings)

@@ -5,6 +5,7 @@ solution and a wrong solution, so that the check itself can be checked.
 """
 
 import hashlib
+import os
 import re
 import shutil
 import tomllib
@@ -15,6 +16,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from agentcli.system.home import expand_home
 from agentcli.types.errors import UsageError
 
 SHIPPED = Path(__file__).with_name("suites")
@@ -110,7 +112,7 @@ def find_suite(named: str) -> Path:
     """Return the folder of a suite, one of ours if there is no such folder. Raise UsageError."""
     path = Path(named)
     if path.is_dir():
-        return path.resolve()
+        return Path(os.path.realpath(path))
     shipped = sorted(one.name for one in SHIPPED.iterdir() if one.is_dir())
     if named in shipped:
         return SHIPPED / named
@@ -200,7 +202,7 @@ def _locate(files: dict[str, str] | str, beside: Path) -> FileSet:
 def _find_repository(named: str, beside: Path) -> Path | None:
     if not named:
         return None
-    path = (beside / Path(named).expanduser()).resolve()
+    path = Path(os.path.realpath(beside / expand_home(named)))
     if not path.is_dir():
         raise ValueError(f"there is no repository {path}")
     return path

@@ -8,6 +8,7 @@ from agentcli.features.insights.cost import (
     list_tool_rows,
     list_turn_rows,
 )
+from agentcli.system.home import expand_home
 from agentcli.types.errors import UsageError
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import format_elapsed
@@ -54,7 +55,7 @@ async def run_export(host: CommandHost, rest: str) -> None:
 
 
 def _write_new(workspace: Path, named: str, *, text: str) -> Path:
-    path = workspace / Path(named).expanduser()
+    path = workspace / expand_home(named)
     with path.open("x", encoding="utf-8") as file:
         file.write(text)
     return path

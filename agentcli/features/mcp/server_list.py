@@ -26,7 +26,7 @@ from agentcli.session.project import Project
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.session.secrets import build_redactor
 from agentcli.settings import SERVERS_FILE, get_user_directory
-from agentcli.system.files import read_regular, write_private
+from agentcli.system.files import read_regular, resolve_directory, write_private
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import Event
 from agentcli.types.settings import Settings
@@ -67,7 +67,8 @@ class NewServer:
         if self.no_network:
             entry["network"] = False
         if self.writable:
-            entry["writable"] = [str(path.absolute()) for path in self.writable]
+            here = resolve_directory(Path())
+            entry["writable"] = [str(here / path) for path in self.writable]
         return entry
 
 

@@ -32,7 +32,7 @@ from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.system import own_process, process, process_tree
 from agentcli.system.environment import build_child_environment
-from agentcli.system.home import locate_home
+from agentcli.system.home import expand_home, locate_home
 from agentcli.system.lazy import Lazy
 from agentcli.system.output import BoundedOutput, FilteredSink, OutputFilter
 from agentcli.system.process import name_death_signal
@@ -180,7 +180,7 @@ class ServerProcess:
         return Grants(
             network=self.entry.network is True,
             hosts=self.entry.hosts,
-            writable=(self._cache.resolve(), *self._writable),
+            writable=(Path(os.path.realpath(self._cache)), *self._writable),
         )
 
     def _start(
@@ -218,7 +218,7 @@ class ServerProcess:
 
     @property
     def _writable(self) -> tuple[Path, ...]:
-        return tuple(Path(path).expanduser().resolve() for path in self.entry.writable)
+        return tuple(Path(os.path.realpath(expand_home(path))) for path in self.entry.writable)
 
     @property
     def _cwd(self) -> Path:
@@ -243,7 +243,7 @@ class ServerProcess:
         """Return the full path, so that a missing program can be told from other errors."""
         command = self.entry.command
         if os.sep in command:
-            command = str(self._cwd / Path(command).expanduser())
+            command = str(self._cwd / expand_home(command))
         found = shutil.which(command, path=env.get("PATH"))
         if found is None:
             raise FileNotFoundError(errno.ENOENT, "program not found", self.entry.command)

@@ -24,7 +24,9 @@ from agentcli.session.plugins import (
     save_record,
 )
 from agentcli.system.agent_files import is_inside
+from agentcli.system.files import resolve_directory
 from agentcli.system.git import fetch_repository, is_git_url
+from agentcli.system.home import expand_home
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.fast_dataclass import dataclass
 
@@ -45,7 +47,7 @@ def fetch_plugin(source: str, *, path: str = "", ref: str = "") -> Iterator[Fetc
 
     Raise UsageError or SettingsError."""
     with TemporaryDirectory(prefix="agentcli-plugin-") as temporary:
-        commit, top = "", Path(source).expanduser()
+        commit, top = "", expand_home(source)
         if is_git_url(source):
             top = Path(temporary, "source")
             top.mkdir()
@@ -58,15 +60,15 @@ def fetch_plugin(source: str, *, path: str = "", ref: str = "") -> Iterator[Fetc
                 hint="agentcli plugins install https://HOST/REPOSITORY",
             )
         else:
-            source = os.path.realpath(top)
+            source = str(resolve_directory(top))
         directory = top / path
         if not directory.is_dir() or not is_inside(directory, top):
             raise UsageError(f"no directory {path} in {source}", hint="--path DIR")
-        copy = Path(temporary, "copy", directory.resolve().name)
+        copy = Path(temporary, "copy", Path(os.path.realpath(directory)).name)
         name = "" if path or not commit else source.rstrip("/").rpartition("/")[2]
         if name:  # a plugin without a manifest has the name of its repository
             copy = copy.with_name(name.removesuffix(".git") or "plugin")
-        links_out = _copy_content(directory.resolve(), copy)
+        links_out = _copy_content(Path(os.path.realpath(directory)), copy)
         files = read_plugin(copy)
         record = PluginRecord(
             name=files.name,

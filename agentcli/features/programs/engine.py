@@ -1,5 +1,8 @@
 """Programs that a model writes, if the user has enabled them with `programs = true`."""
 
+import os
+from pathlib import Path
+
 from agentcli.agent.completion import ANSWER_TOOL
 from agentcli.session.features import SessionFeature
 from agentcli.session.session import SessionParts
@@ -31,7 +34,7 @@ class Programs(SessionFeature):
             )
         ground = ProgramHost(
             workspace=parts.settings.workspace,
-            out_dir=parts.paths.out.resolve(),
+            out_dir=Path(os.path.realpath(parts.paths.out)),
             sandbox=host.sandbox,
             environ=host.build_environ(),
             processes=parts.builtin_tools.process_table,

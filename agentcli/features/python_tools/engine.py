@@ -189,8 +189,8 @@ def _load_entry_points(info: Path) -> Iterable[ToolFactory]:
 
 
 def _load_file(found: PythonTools, path: Path, *, workspace: Path) -> None:
-    real, source = path.resolve(), f"python {path.name}"
-    if real.parent != path.parent.resolve() and real.is_relative_to(workspace):
+    real, source = Path(os.path.realpath(path)), f"python {path.name}"
+    if real.parent != Path(os.path.realpath(path.parent)) and real.is_relative_to(workspace):
         found.warn(source, f"it leads to {real}, which a model can change")
     else:
         found.load_source(source, partial(_load_factories, path))

@@ -19,8 +19,9 @@ def list_memories(
 ) -> int:
     """List what is remembered of this workspace, latest first."""
     from agentcli.features.recall.render import show_entries
+    from agentcli.system.files import resolve_directory
 
-    return show_entries(None, None if everywhere else workspace.resolve(), as_json=as_json)
+    return show_entries(None, None if everywhere else resolve_directory(workspace), as_json=as_json)
 
 
 @app.command()
@@ -33,8 +34,11 @@ def search(
 ) -> int:
     """Search what is remembered of this workspace, best first."""
     from agentcli.features.recall.render import show_entries
+    from agentcli.system.files import resolve_directory
 
-    return show_entries(words, None if everywhere else workspace.resolve(), as_json=as_json)
+    return show_entries(
+        words, None if everywhere else resolve_directory(workspace), as_json=as_json
+    )
 
 
 @app.command()

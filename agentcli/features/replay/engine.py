@@ -4,6 +4,7 @@ It runs in a scratch copy of the tree the session began with: no file of the use
 """
 
 import asyncio
+import os
 import re
 import shutil
 import tempfile
@@ -271,7 +272,7 @@ def replay_session(paths: SessionPaths, options: ReplayOptions) -> ReplayResult:
     if not isinstance(started, SessionStarted):
         raise SettingsError(f"{paths.log} holds no session", hint="agentcli sessions list --all")
     with tempfile.TemporaryDirectory(prefix="agentcli-replay-", ignore_cleanup_errors=True) as made:
-        scratch = Path(made).resolve()
+        scratch = Path(os.path.realpath(made))
         here = SessionPaths(id=scratch.name, directory=scratch / "sessions" / scratch.name)
         here.out.mkdir(parents=True)
         workspace = scratch / "workspace"

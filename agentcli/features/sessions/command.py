@@ -18,8 +18,9 @@ def list_sessions(
 ) -> None:
     """List the sessions of this workspace, latest first."""
     from agentcli.features.sessions.render import show_session_list
+    from agentcli.system.files import resolve_directory
 
-    show_session_list(None if everywhere else workspace.resolve(), as_json=as_json)
+    show_session_list(None if everywhere else resolve_directory(workspace), as_json=as_json)
 
 
 @app.command()

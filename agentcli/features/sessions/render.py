@@ -1,6 +1,7 @@
 """Sessions as text: a list with titles, search results, one in detail; renaming and deleting."""
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -100,7 +101,7 @@ def rename_session(named: str, name: str) -> None:
 
 def delete_session(named: str, *, is_confirmed: bool) -> Exit:
     paths = find_session(named)
-    if paths.directory.parent != locate_sessions().resolve():
+    if paths.directory.parent != Path(os.path.realpath(locate_sessions())):
         raise UsageError(
             f"{paths.directory} is not in the sessions directory", hint=f"rm -r {paths.directory}"
         )

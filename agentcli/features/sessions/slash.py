@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agentcli.features.sessions.render import describe_state
 from agentcli.log.sessions import SessionSummary, choose_session, list_sessions
+from agentcli.system.files import resolve_directory
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import ProviderError, UsageError
 from agentcli.types.events import SessionNamed
@@ -76,11 +77,10 @@ def pick_session(workspace: Path) -> str:
 
     Raise UsageError if there is none, or none was chosen.
     """
-    found = [one for one in list_sessions(workspace=workspace.resolve()) if one.turns]
+    directory = resolve_directory(workspace)
+    found = [one for one in list_sessions(workspace=directory) if one.turns]
     if not found:
-        raise UsageError(
-            f"no sessions in {workspace.resolve()}", hint="agentcli sessions list --all"
-        )
+        raise UsageError(f"no sessions in {directory}", hint="agentcli sessions list --all")
     rows = [build_picker_row(one) for one in found]
     terminal = open_terminal(sys.stdin, sys.stdout)
     chosen = asyncio.run(pick_row("Resume", rows, terminal=terminal))

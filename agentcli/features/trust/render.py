@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from agentcli.session.project import Project, list_trusted_projects, load_project, revoke_trust
+from agentcli.system.files import resolve_directory
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, UsageError
 from agentcli.types.settings import Settings
@@ -20,7 +21,7 @@ _STATUS = {
 def trust_project(directory: Path) -> Exit:
     project = _open_project(directory)
     if project is None or not project.files.needs_trust:
-        print_line(f"{directory.resolve()} has nothing that needs trust")
+        print_line(f"{resolve_directory(directory)} has nothing that needs trust")
         return Exit.DONE
     _say_contents(project)
     project.trust()
@@ -31,7 +32,7 @@ def trust_project(directory: Path) -> Exit:
 def show_project(directory: Path) -> Exit:
     project = _open_project(directory)
     if project is None:
-        print_line(f"{directory.resolve()} has no agentcli config")
+        print_line(f"{resolve_directory(directory)} has no agentcli config")
         return Exit.DONE
     _say_contents(project)
     print_line(f"{project.root}: {_STATUS[project.standing]}")
@@ -48,7 +49,7 @@ def list_trusted() -> Exit:
 
 
 def revoke_project_trust(directory: Path) -> Exit:
-    root = directory.resolve()
+    root = resolve_directory(directory)
     around = [one.root for one in list_trusted_projects() if root.is_relative_to(one.root)]
     if not around:
         raise UsageError(f"{root} is not trusted", hint="agentcli trust --list")
@@ -59,7 +60,7 @@ def revoke_project_trust(directory: Path) -> Exit:
 
 
 def _open_project(directory: Path) -> Project | None:
-    root = directory.resolve()
+    root = resolve_directory(directory)
     if not root.is_dir():
         raise UsageError(f"no directory {directory}", hint="agentcli trust DIR")
     return load_project(root, environ={})

@@ -19,6 +19,7 @@ from agentcli.system.extras import (
     is_pipx_environment,
     list_installed_extras,
 )
+from agentcli.system.files import resolve_directory
 from agentcli.types.errors import SettingsError
 from agentcli.ui.streams import write_out
 
@@ -108,7 +109,7 @@ def find_newest(source: InstallSource) -> str:
         raise SettingsError(f"{source.url} cannot be asked", hint=hint)
     is_commit = source.revision == source.commit
     wanted = "HEAD" if is_commit or not source.revision else source.revision
-    beside = Path.cwd()
+    beside = resolve_directory(Path())
     try:
         ran = own_process.run(
             ["git", "ls-remote", "--exit-code", "--", source.url, wanted],

@@ -6,6 +6,7 @@ they bring is foreign text, like that of a page.
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Load
@@ -77,6 +78,6 @@ class Web(SessionFeature):
         )
         return WebFetch(
             client,
-            directory=parts.paths.out.resolve(),
+            directory=Path(os.path.realpath(parts.paths.out)),
             takes_images=lambda: parts.model.current.images,
         )

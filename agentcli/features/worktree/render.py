@@ -18,6 +18,7 @@ from agentcli.session.worktrees import (
     find_worktree,
     open_worktrees,
 )
+from agentcli.system.files import resolve_directory
 from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import AgentError, Exit, UsageError
@@ -31,7 +32,7 @@ CONFLICT_LINES = 30
 
 def enter_and_say(workspace: Path, name: str, *, quiet: bool = False) -> Path:
     """Return the directory of a worktree, and say what the user may not expect of it."""
-    worktree, surprises = enter_worktree(workspace.resolve(), name)
+    worktree, surprises = enter_worktree(resolve_directory(workspace), name)
     lines = (f"worktree {worktree.name}: {shorten_home(worktree.tree)}", *surprises)
     _say_beside(() if quiet else lines)
     return worktree.workspace
@@ -90,7 +91,7 @@ def render_end(ended: WorktreeEnd) -> Iterator[str]:
 
 
 def show_worktrees(workspace: Path) -> Exit:
-    trees = open_worktrees(workspace.resolve())
+    trees = open_worktrees(resolve_directory(workspace))
     for one in trees.list_all():
         print_line(render_worktree(trees, one))
     if not trees.list_all():
@@ -99,7 +100,7 @@ def show_worktrees(workspace: Path) -> Exit:
 
 
 def merge_by_name(workspace: Path, name: str) -> Exit:
-    trees = open_worktrees(workspace.resolve())
+    trees = open_worktrees(resolve_directory(workspace))
     worktree = trees.find(name)
     ended = merge_worktree(trees, worktree, into=find_record(trees, worktree))
     for line in render_end(ended):
@@ -108,7 +109,7 @@ def merge_by_name(workspace: Path, name: str) -> Exit:
 
 
 def discard_by_name(workspace: Path, name: str, *, is_confirmed: bool) -> Exit:
-    trees = open_worktrees(workspace.resolve())
+    trees = open_worktrees(resolve_directory(workspace))
     worktree = trees.find(name)
     changed = len(trees.find_changes(worktree))
     if changed and not is_confirmed:

@@ -63,7 +63,7 @@ class OutputFolder:
         """Create the directory if it is missing. Raise UsageError if it cannot be used."""
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._folder = Folder.open(path.resolve())
+            self._folder = Folder.open(Path(os.path.realpath(path)))
             self.check_writable()
         except OSError as error:
             raise UsageError(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentcli.system.clipboard import ClipboardRefused, read_clipboard_image
-from agentcli.system.files import read_regular
+from agentcli.system.files import exists, read_regular
 from agentcli.system.home import expand_home
 from agentcli.system.images import detect_image_type
 from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
@@ -110,7 +110,7 @@ def _report_missing(written: str, workspace: Path) -> Attachments | None:
     if ":" in name or not _names_a_file(name):
         return None
     path = workspace / expand_home(name)
-    why = "is not in the workspace" if os.path.lexists(path) else "does not exist"
+    why = "is not in the workspace" if exists(path) else "does not exist"
     return _build_note(f"{NOT_ATTACHED}{show_controls(name)} {why}")
 
 
@@ -200,7 +200,7 @@ def _attach_rows(rows: list[str], name: str, *, line_range: tuple[int, int] | No
 
 def _resolve_inside(written: str, workspace: Path, *, added: Sequence[Path]) -> Path | None:
     try:
-        path = (workspace / expand_home(written)).resolve()
+        path = Path(os.path.realpath(workspace / expand_home(written)))
         is_inside = any(path.is_relative_to(root) for root in (workspace, *added))
         return path if is_inside and path.exists() else None
     except (OSError, ValueError):

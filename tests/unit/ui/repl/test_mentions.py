@@ -162,6 +162,12 @@ def test_message_has_a_limit_of_images(tmp_path: Path) -> None:
         )
 
 
+def test_link_to_itself_is_said(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    found = attach("@loop.py x", tmp_path)
+    assert found == Attachments(notes=("not attached: loop.py does not exist",))
+
+
 def test_nothing_outside_the_workspace_is_attached(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("no")
     inside = tmp_path / "inside"
