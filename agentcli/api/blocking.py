@@ -24,7 +24,7 @@ class Session:
 
     def __init__(
         self,
-        workspace: str | Path = ".",
+        workspace: str | Path | None = None,
         *,
         tools: Sequence[FunctionTool] = (),
         approve: Approve | None = None,

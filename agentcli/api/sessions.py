@@ -170,7 +170,7 @@ class TurnResult:
 class AsyncSession:
     def __init__(
         self,
-        workspace: str | Path = ".",
+        workspace: str | Path | None = None,
         *,
         tools: Sequence[FunctionTool] = (),
         approve: Approve | None = None,
@@ -181,14 +181,16 @@ class AsyncSession:
     ) -> None:
         """Describe a session; `async with` opens it.
 
-        `approve` is asked about calls that neither mode nor rules decide; they are denied if it is
-        None. `resume` is a session to continue, by id or name. `verify` are commands that decide
-        whether a turn is done. `answer_schema` is the JSON Schema of the answers."""
+        `workspace` is the directory to work in; if it is None, the current one, or that of the
+        session to continue. `approve` is asked about calls that neither mode nor rules decide; they
+        are denied if it is None. `resume` is a session to continue, by id or name. `verify` are
+        commands that decide whether a turn is done. `answer_schema` is the JSON Schema of the
+        answers."""
         _require_lists(verify=verify, **options)
         for one in tools:
             if not isinstance(one, FunctionTool):
                 raise UsageError(f"{one!r:.80} is not a tool", hint="write @tool above it")
-        self._workspace = Path(workspace)
+        self._workspace = None if workspace is None else Path(workspace)
         self._tools = tuple(tools)
         self._approve = approve
         self._resume = resume
@@ -206,13 +208,14 @@ class AsyncSession:
         """Open the session. Raise AgentError if that is not possible."""
         if self._session is not None:
             raise UsageError("the session is open already", hint="make another AsyncSession(...)")
-        past = None
+        past, workspace = None, self._workspace
         if self._resume is not None:
             from agentcli.log.sessions import choose_session
 
             past = choose_session(self._resume, self._workspace)
+            workspace = past.choose_workspace(self._workspace)
         self._session = open_session(
-            self._load_settings(past.choose_workspace(self._workspace) if past else None),
+            self._load_settings(workspace),
             listeners=[self._listen],
             ask_user=self._ask if self._approve else None,
             resume=past.paths if past else None,
@@ -340,7 +343,7 @@ class AsyncSession:
     def _load_settings(self, workspace: Path | None) -> Settings:
         options: dict[str, Any] = {**self._options}
         arguments = {name: options.pop(name) for name in _ARGUMENTS & options.keys()}
-        return load_settings(options, workspace=workspace or self._workspace, **arguments)
+        return load_settings(options, workspace=workspace or Path(), **arguments)
 
     def _listen(self, event: Event) -> None:
         self._tally(event)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class InteractiveOptions:
     """The options of the command line, unchanged."""
 
-    workspace: Path
+    workspace: Path | None
     model: str | None
     effort: str | None
     mode: str | None
@@ -72,7 +72,8 @@ def interact(options: InteractiveOptions) -> int:
     if options.worktree is not None:
         from agentcli.features.worktree.render import enter_and_say
 
-        options = replace(options, workspace=enter_and_say(options.workspace, options.worktree))
+        entered = enter_and_say(options.workspace or Path(), options.worktree)
+        options = replace(options, workspace=entered)
     settings, resume = _load_settings(options)
     _ask_trust(settings)
     from agentcli.session.model import find_default_model
@@ -155,14 +156,14 @@ def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths
         raise UsageError(
             f"--color must be auto, always or never, not {options.color!r}", hint="agentcli --help"
         )
-    model, mode, workspace, past = options.model, options.mode, options.workspace, None
+    model, mode, workspace, past = options.model, options.mode, options.workspace or Path(), None
     if options.resume is not None or options.latest:
         from agentcli.log.sessions import choose_session
 
         named = _pick_session(workspace) if options.resume == "" else options.resume
         past = choose_session(named, workspace)
         model, mode = model or past.model, mode or past.mode
-        workspace = past.choose_workspace(workspace)
+        workspace = past.choose_workspace(options.workspace)
     flags = {
         "model": model,
         "effort": options.effort,

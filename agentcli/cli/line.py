@@ -52,7 +52,7 @@ def run_one_shot(values: Mapping[str, Any]) -> int:
         return run_once(RunRequest.from_options(values))
     from agentcli.features.worktree.render import enter_and_say, say_kept
 
-    workspace = enter_and_say(workspace, worktree, quiet=quiet)
+    workspace = enter_and_say(workspace or Path(), worktree, quiet=quiet)
     code = run_once(RunRequest.from_options({**values, "workspace": workspace}))
     say_kept(workspace, quiet=quiet)
     return code

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -33,10 +32,10 @@ from agentcli.ui.arguments import (
     ResumeOrPick,
     SandboxKind,
     SessionMode,
+    SessionWorkspace,
     ThemeName,
     TrustProject,
     Web,
-    Workspace,
     WorktreeName,
     Yolo,
 )
@@ -78,7 +77,7 @@ def _main(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
     *,
-    workspace: Workspace = Path(),
+    workspace: SessionWorkspace = None,
     model: Model = None,
     effort: Effort = None,
     mode: SessionMode = None,

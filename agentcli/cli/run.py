@@ -33,12 +33,12 @@ from agentcli.ui.arguments import (
     Quiet,
     Reports,
     SandboxKind,
+    SessionWorkspace,
     Timeout,
     TrustProject,
     Verbose,
     Verify,
     Web,
-    Workspace,
 )
 
 Prompt = Annotated[str | None, typer.Argument(help="The task. - reads it from stdin.")]
@@ -153,7 +153,7 @@ def run(
     file: PromptFile = None,
     *,
     image: Images = None,
-    workspace: Workspace = Path(),
+    workspace: SessionWorkspace = None,
     worktree: RunWorktree = None,
     model: Model = None,
     effort: Effort = None,

@@ -41,9 +41,9 @@ class SessionSummary:
     origin: str = ""
     """The session this one was forked from."""
 
-    def choose_workspace(self, given: Path) -> Path:
-        """Return the directory to continue in: its own, unless `given` is not the current one."""
-        return Path(self.workspace) if given == Path() and self.workspace else given
+    def choose_workspace(self, given: Path | None) -> Path:
+        """Return the directory to continue in: the one that the user named, or else its own."""
+        return given or Path(self.workspace)
 
     @property
     def id(self) -> str:
@@ -76,10 +76,12 @@ def find_latest_session(workspace: Path, sessions: Path | None = None) -> Sessio
     raise SettingsError(f"no sessions in {workspace} yet", hint="agentcli sessions list --all")
 
 
-def choose_session(named: str | None, workspace: Path) -> SessionSummary:
-    """Return the named session, or else the latest that worked in the workspace."""
+def choose_session(named: str | None, workspace: Path | None) -> SessionSummary:
+    """Return the named session, or else the latest that worked in the workspace.
+
+    None is the current directory."""
     if named is None:
-        return find_latest_session(resolve_directory(workspace))
+        return find_latest_session(resolve_directory(workspace or Path()))
     summary = summarize(find_session(named))
     if not summary.started:
         raise SettingsError(

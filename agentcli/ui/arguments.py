@@ -20,6 +20,15 @@ STYLE: dict[str, Any] = {
 Workspace = Annotated[
     Path, typer.Option("-C", "--cwd", metavar="DIR", help="The directory to work in.")
 ]
+SessionWorkspace = Annotated[
+    Path | None,
+    typer.Option(
+        "-C",
+        "--cwd",
+        metavar="DIR",
+        help="The directory to work in. Default: the current one, or that of the session.",
+    ),
+]
 Continue = Annotated[
     bool, typer.Option("--continue", help="Continue the latest session in this directory.")
 ]

@@ -150,6 +150,10 @@ def test_turns_continue_one_conversation_and_add_up(workspace: Path, model: Any)
     with Session(workspace, model=model("Three."), resume=log.parent.name) as session:
         assert session.run("c").answer == "Three."
         assert sum(isinstance(fact, TurnEnded) for fact in session.facts) == 3
+    writes = model(write("a.txt", "x"), "Four.")
+    with Session(model=writes, resume=log.parent.name, mode="auto") as session:
+        assert session.run("d").answer == "Four."
+    assert (workspace / "a.txt").read_text() == "x"
 
 
 def test_call_without_anybody_to_ask_is_denied_and_shows(workspace: Path, model: Any) -> None:

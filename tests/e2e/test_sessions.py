@@ -68,8 +68,28 @@ def test_session_is_continued_with_all_that_was_said(desk: Desk) -> None:
 def test_session_is_resumed_from_elsewhere_in_its_own_workspace(desk: Desk) -> None:
     desk.run(["First."])
     read_it = [{"calls": [{"read_file": {"path": "a.txt"}}]}, "One."]
-    ran = desk.run(read_it, "-C", ".", "--resume", desk.log.parent.name[-4:])
+    model = script(desk.home / "s.json", read_it)
+    ran = desk.ask("run", "--model", model, "--resume", desk.log.parent.name[-4:], "go")
     assert (ran.code, ran.out) == (0, "One.\n")
+
+
+@pytest.mark.parametrize("command", [["run", "go"], []])
+def test_session_is_resumed_in_the_current_directory_if_that_is_named(
+    desk: Desk, command: list[str]
+) -> None:
+    desk.run(["First."])
+    name, other = desk.log.parent.name, desk.home.with_name("other")
+    other.mkdir()
+    write_it = [{"calls": [{"write_file": {"path": "b.txt", "content": "two\n"}}]}, "Two."]
+    model = script(desk.home / "s.json", write_it)
+    options = ("-C", ".", "--mode", "auto", "--model", model, "--resume", name)
+    ran = agentcli(*command, *options, home=desk.home, cwd=other, stdin="go")
+    assert (ran.code, ran.out) == (0, "Two.\n")
+    assert ((other / "b.txt").exists(), (desk.workspace / "b.txt").exists()) == (True, False)
+
+    moved = other.rename(other.with_name("moved"))
+    undone = agentcli("undo", name, "-C", ".", home=desk.home, cwd=moved)
+    assert (undone.code, (moved / "b.txt").exists()) == (0, False)
 
 
 def test_damaged_session_is_repaired_and_says_so(desk: Desk) -> None:

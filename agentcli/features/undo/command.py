@@ -1,11 +1,10 @@
 """`agentcli undo`: undo or redo the file changes of a session."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from agentcli.ui.arguments import STYLE, SessionOrLatest, Workspace
+from agentcli.ui.arguments import STYLE, SessionOrLatest, SessionWorkspace
 
 app = typer.Typer(**STYLE)
 
@@ -20,7 +19,7 @@ def undo(
         ),
     ] = None,
     *,
-    workspace: Workspace = Path(),
+    workspace: SessionWorkspace = None,
     turn: Annotated[
         int | None,
         typer.Option(metavar="N", help="Undo all changes from turn N on."),

@@ -59,7 +59,7 @@ class UndoRequest:
     dry_run: bool = False
 
 
-def show_changes(session: str | None, workspace: Path) -> Exit:
+def show_changes(session: str | None, workspace: Path | None) -> Exit:
     paths = choose_session(session, workspace).paths
     recorded = read_valid_part(paths.log)
     if recorded.fault is not None:
@@ -73,8 +73,8 @@ def _build_stack(entries: Sequence[Entry]) -> UndoStack:
     return build_undo_stack((one.fact for one in entries), (one.at for one in entries))
 
 
-def undo_or_redo(session: str | None, workspace: Path, *, request: UndoRequest) -> Exit:
-    given = None if workspace == Path() else resolve_workspace(workspace)
+def undo_or_redo(session: str | None, workspace: Path | None, *, request: UndoRequest) -> Exit:
+    given = resolve_workspace(workspace) if workspace else None
     with open_closed_session(choose_session(session, workspace).paths, given) as undoing:
         report = apply_request(undoing, request)
         lines = [*render_outcome(report, undoing.build_stack(), request=request)]

@@ -281,7 +281,8 @@ class RunRequest:
     images: tuple[Path, ...] = ()
     flags: Mapping[str, str | bool | None] = field(default_factory=dict)
     """Settings by name, as text; None if not given."""
-    workspace: Path = Path()
+    workspace: Path | None = None
+    """The directory to work in: the current one, or that of the session, if it is None."""
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     network: tuple[str, ...] = ()
@@ -369,11 +370,11 @@ class RunRequest:
         return choose_session(self.resume, self.workspace)
 
     def load_settings(self, past: "SessionSummary | None") -> Settings:
-        flags, workspace = dict(self.flags), self.workspace
+        flags, workspace = dict(self.flags), self.workspace or Path()
         if past is not None:
             flags["model"] = flags.get("model") or past.model
             flags["mode"] = flags.get("mode") or past.mode
-            workspace = past.choose_workspace(workspace)
+            workspace = past.choose_workspace(self.workspace)
         return load_settings(
             flags,
             workspace=workspace,
