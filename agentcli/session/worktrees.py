@@ -36,6 +36,7 @@ from agentcli.system.git import (
     find_checkout,
     list_changed_paths,
     remove_worktree,
+    restore_worktree,
     run_git,
 )
 from agentcli.system.text import to_printable
@@ -107,8 +108,26 @@ class Worktrees:
 
     def list_all(self) -> list[Worktree]:
         """Return the worktrees of the repository, by name."""
+        return [one for one in self._list_records() if one.tree.is_dir()]
+
+    def list_lost(self) -> list[Worktree]:
+        """Return those whose directory was removed by hand, while their branch is there."""
+        return [
+            one
+            for one in self._list_records()
+            if not one.tree.is_dir() and one.branch and self._has_branch(one.branch)
+        ]
+
+    def _list_records(self) -> list[Worktree]:
         found = (_read(path) for path in sorted(self._directory.glob("*.json")))
         return [one for one in found if one is not None]
+
+    def _has_branch(self, branch: str) -> bool:
+        try:
+            run_git("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", cwd=self.root)
+        except SettingsError:
+            return False
+        return True
 
     def find(self, name: str) -> Worktree:
         """Return the worktree with this name. Raise UsageError if there is none."""
@@ -122,12 +141,32 @@ class Worktrees:
         )
 
     def open(self, name: str = "") -> Worktree:
-        """Return the worktree with this name, made on a branch of its own if there is none."""
+        """Return the worktree with this name, made on a branch of its own if there is none.
+
+        One whose directory was removed is made again from its branch. Raise UsageError if the
+        branch is none of ours."""
         name = name or self._find_free_name()
         _check_name(name)
         with suppress(UsageError):
             return self.find(name)
-        return self.make(name, branch=f"agentcli/{name}")
+        for lost in self.list_lost():
+            if lost.name == name:
+                return self._restore(lost)
+        branch = f"agentcli/{name}"
+        if not (self._directory / name).exists() and self._has_branch(branch):
+            raise UsageError(
+                f"the branch {branch} exists, but belongs to no worktree of agentcli",
+                hint=f"git -C {self.root} branch -m {branch} {name}",
+            )
+        return self.make(name, branch=branch)
+
+    def _restore(self, lost: Worktree) -> Worktree:
+        try:
+            restore_worktree(lost.tree, lost.branch, root=lost.root)
+        except OSError as error:
+            raise _build_unmade_error(lost, error) from error
+        _carry_trust(lost)
+        return lost
 
     def make(self, name: str, *, branch: str = "", carries_changes: bool = False) -> Worktree:
         """Make a worktree at the last commit. With `carries_changes`, copy uncommitted ones."""
@@ -151,9 +190,7 @@ class Worktrees:
             made = replace(made, base=self.capture(made))
             write_private(self._directory / f"{name}.json", json.dumps(_to_json(made)))
         except OSError as error:
-            raise SettingsError(
-                f"cannot make the worktree {made.tree}: {error}", hint="free some space"
-            ) from error
+            raise _build_unmade_error(made, error) from error
         return made
 
     def describe_surprises(self, worktree: Worktree) -> list[str]:
@@ -333,7 +370,8 @@ def find_worktree(workspace: Path) -> Worktree | None:
     if not is_worktree(workspace):
         return None
     for tree in (workspace, *workspace.parents):
-        if (found := _read(tree.with_name(f"{tree.name}.json"))) is not None:
+        found = _read(tree.with_name(f"{tree.name}.json"))
+        if found is not None and found.tree.is_dir():
             return found
     return None
 
@@ -351,8 +389,13 @@ def enter_worktree(
 
     An empty name is a new one. Raise SettingsError or UsageError."""
     trees = open_worktrees(workspace, sessions=sessions)
-    known = {one.name for one in trees.list_all()}
+    known, lost = ({one.name for one in found} for found in (trees.list_all(), trees.list_lost()))
     opened = trees.open(name)
+    if opened.name in lost:
+        return opened, [
+            f"its directory was removed: made again from the branch {opened.branch}, "
+            "without what was not committed"
+        ]
     return opened, [] if opened.name in known else trees.describe_surprises(opened)
 
 
@@ -379,11 +422,19 @@ def _name_states(states: list[str]) -> dict[str, str]:
 
 def _find_own_commit(worktree: Worktree) -> str:
     """Return its last commit, or nothing if that is the one it began with."""
+    is_lost = not worktree.tree.is_dir()
+    where = (worktree.branch, worktree.root) if is_lost else ("HEAD", worktree.tree)
     try:
-        commit = run_git("rev-parse", "HEAD", cwd=worktree.tree).strip()
+        commit = run_git("rev-parse", where[0], cwd=where[1]).strip()
     except SettingsError:
         return ""
     return commit if commit != worktree.commit else ""
+
+
+def _build_unmade_error(worktree: Worktree, error: OSError) -> SettingsError:
+    return SettingsError(
+        f"cannot make the worktree {worktree.tree}: {error}", hint="free some space"
+    )
 
 
 def _name_reference(worktree: Worktree) -> str:
@@ -410,10 +461,10 @@ def _to_json(worktree: Worktree) -> dict[str, str]:
 
 
 def _read(path: Path) -> Worktree | None:
-    """Return the worktree that a file describes; None if it does not, or if the tree is gone."""
+    """Return the worktree that a file describes; None if it does not."""
     try:
         known = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
-        worktree = Worktree(
+        return Worktree(
             name=known["name"],
             tree=Path(known["tree"]),
             root=Path(known["root"]),
@@ -424,4 +475,3 @@ def _read(path: Path) -> Worktree | None:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return worktree if worktree.tree.is_dir() else None

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
@@ -242,7 +242,19 @@ def add_worktree(tree: Path, commit: str, *, root: Path, branch: str = "") -> No
 
     `branch` is a new branch for it; without one, it is on no branch."""
     place = ("-b", branch) if branch else ("--detach",)
-    with prepare_git("worktree", "add", *place, "--force", "--no-checkout", cwd=root) as made:
+    _add_worktree(tree, commit, root=root, options=(*place, "--force"))
+
+
+def restore_worktree(tree: Path, branch: str, *, root: Path) -> None:
+    """Check a branch out again whose worktree was removed by hand. Raise SettingsError or OSError.
+
+    It must not be checked out elsewhere."""
+    remove_worktree(tree, root=root)
+    _add_worktree(tree, branch, root=root, options=())
+
+
+def _add_worktree(tree: Path, commit: str, *, root: Path, options: tuple[str, ...]) -> None:
+    with prepare_git("worktree", "add", *options, "--no-checkout", cwd=root) as made:
         command, env = made
         stand_in = Path(env["GIT_COMMON_DIR"])
         for name in ("worktrees", "logs"):
@@ -328,6 +340,8 @@ def unpack_commit(packed: PackedCommit, root: Path) -> None:
 def remove_worktree(tree: Path, *, root: Path) -> None:
     """Remove a linked worktree with all that is in it, however little of it was made."""
     if not tree.exists():
+        with suppress(SettingsError):  # git may know nothing of it
+            run_git("worktree", "remove", "--force", "--force", str(tree), cwd=root)
         return
     try:
         run_git("worktree", "remove", "--force", "--force", str(tree), cwd=root)

@@ -1,4 +1,5 @@
 import json
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -137,6 +138,50 @@ def test_worktree_is_taken_up_again_by_its_name_and_commits_stay(
     assert git(repository, "log", "--format=%s", "agentcli/fix").split() == ["two", "one"]
     taken = run(home, repository, *change("line 1\n", "line one\n"))
     assert taken.code != 0 and "agentcli/fix" in taken.err
+
+
+def test_worktree_whose_directory_was_removed_is_made_again_with_its_commits(
+    home: Path, repository: Path
+) -> None:
+    commit = "git -c user.name=a -c user.email=a@b commit -qam two"
+    run(home, repository, *change("line 2\n", "line two\n"), {"bash": {"command": commit}})
+    shutil.rmtree(find_tree(home))
+    assert "fix              its directory was removed" in worktree(home, repository, "list").out
+
+    ran = run(home, repository, *change("line 9\n", "line nine\n"))
+    assert ran.code == 0, ran.err
+    assert "its directory was removed: made again from the branch agentcli/fix" in ran.err
+    assert git(find_tree(home), "branch", "--show-current") == "agentcli/fix\n"
+    assert worktree(home, repository, "merge", "fix").code == 0
+    wanted = BASE.replace("line 2\n", "line two\n").replace("line 9\n", "line nine\n")
+    assert (repository / "a.txt").read_text() == wanted
+
+
+def test_worktree_whose_directory_was_removed_is_discarded(home: Path, repository: Path) -> None:
+    run(home, repository, *change("line 2\n", "line two\n"))
+    shutil.rmtree(find_tree(home))
+    assert worktree(home, repository, "discard", "fix").code == 0
+    assert (list_trees(home), git(repository, "branch", "--list", "agentcli/*")) == ([], "")
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+    commit = "git -c user.name=a -c user.email=a@b commit -qam two"
+    run(home, repository, *change("line 2\n", "line two\n"), {"bash": {"command": commit}})
+    shutil.rmtree(find_tree(home))
+    refused = worktree(home, repository, "discard", "fix")
+    assert (refused.code, refused.err.splitlines()[0]) == (
+        2,
+        "error: the commits on agentcli/fix would be lost",
+    )
+    assert "Its last commit was" in worktree(home, repository, "discard", "fix", "--yes").out
+
+
+def test_branch_that_is_none_of_ours_is_left_alone(home: Path, repository: Path) -> None:
+    git(repository, "branch", "agentcli/fix")
+    refused = run(home, repository)
+    assert refused.code == 2
+    assert "the branch agentcli/fix exists, but belongs to no worktree" in refused.err
+    git(repository, *refused.err.splitlines()[1].split()[4:])
+    assert run(home, repository).code == 0
 
 
 def test_worktree_without_changes_goes(home: Path, repository: Path) -> None:

@@ -58,6 +58,18 @@ def render_kept(trees: Worktrees, worktree: Worktree) -> Iterator[str]:
     yield f"merge it: agentcli worktree merge {where}{worktree.name}"
 
 
+def render_worktrees(trees: Worktrees) -> list[str]:
+    """Render all worktrees, also those whose directory was removed."""
+    return [
+        *(render_worktree(trees, one) for one in trees.list_all()),
+        *(
+            f"{one.name:<16} its directory was removed  branch {one.branch}  make it again: "
+            f"agentcli -w {one.name}"
+            for one in trees.list_lost()
+        ),
+    ]
+
+
 def render_worktree(trees: Worktrees, worktree: Worktree) -> str:
     changed = pluralize(len(trees.find_changes(worktree)), "file")
     branch = f"  branch {worktree.branch}" if worktree.branch else ""
@@ -92,9 +104,10 @@ def render_end(ended: WorktreeEnd) -> Iterator[str]:
 
 def show_worktrees(workspace: Path) -> Exit:
     trees = open_worktrees(resolve_directory(workspace))
-    for one in trees.list_all():
-        print_line(render_worktree(trees, one))
-    if not trees.list_all():
+    lines = render_worktrees(trees)
+    for line in lines:
+        print_line(line)
+    if not lines:
         write_err("no worktrees: agentcli -w NAME makes one\n")
     return Exit.DONE
 
@@ -110,13 +123,15 @@ def merge_by_name(workspace: Path, name: str) -> Exit:
 
 def discard_by_name(workspace: Path, name: str, *, is_confirmed: bool) -> Exit:
     trees = open_worktrees(resolve_directory(workspace))
-    worktree = trees.find(name)
-    changed = len(trees.find_changes(worktree))
-    if changed and not is_confirmed:
-        raise UsageError(
-            f"{pluralize(changed, 'changed file')} of {name} would be lost",
-            hint=f"agentcli worktree discard {name} --yes",
-        )
+    lost = next((one for one in trees.list_lost() if one.name == name), None)
+    worktree = lost or trees.find(name)
+    if lost is not None:
+        losses = f"the commits on {lost.branch}" if trees.has_commits(lost) else ""
+    else:
+        changed = len(trees.find_changes(worktree))
+        losses = f"{pluralize(changed, 'changed file')} of {name}" if changed else ""
+    if losses and not is_confirmed:
+        raise UsageError(f"{losses} would be lost", hint=f"agentcli worktree discard {name} --yes")
     for line in render_end(discard_worktree(trees, worktree)):
         print_line(line)
     return Exit.DONE

@@ -10,7 +10,7 @@ from agentcli.features.worktree.engine import (
     discard_worktree,
     merge_worktree,
 )
-from agentcli.features.worktree.render import render_end, render_worktree
+from agentcli.features.worktree.render import render_end, render_worktree, render_worktrees
 from agentcli.session.worktrees import (
     RESERVED_NAMES,
     Worktree,
@@ -73,7 +73,7 @@ def _show(host: CommandHost, trees: Worktrees, *, current: Worktree | None) -> N
         host.say(escape(f"In the worktree {' '.join(render_worktree(trees, current).split())}"))
         host.print_table([(f"/worktree {name}", what) for name, what in ACTIONS.items()])
         return
-    lines = [render_worktree(trees, one) for one in trees.list_all()]
+    lines = render_worktrees(trees)
     lines += ["Not in a worktree. /worktree NAME moves this session into one."]
     host.say("\n".join(map(escape, lines)))
 
