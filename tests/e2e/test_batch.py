@@ -351,6 +351,22 @@ def test_store_that_cannot_be_used_is_named(url: str, message: str, ground: Grou
     assert message in ran.err
 
 
+def test_predictions_that_cannot_be_written_are_refused_before_any_task(ground: Ground) -> None:
+    ground.with_git().tasks(ground.task("a", EDIT))
+    ran = ground.run("--predictions", "/nope/x.jsonl")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: cannot write /nope/x.jsonl: No such file or directory\n")
+    assert not ground.out.exists()
+
+
+def test_predictions_that_a_disk_does_not_take_leave_the_report(ground: Ground) -> None:
+    ground.with_git().tasks(ground.task("a", EDIT))
+    ran = ground.run("--predictions", "/dev/full")
+    assert ran.code == 3
+    assert ran.out.startswith("1 of 1 succeeded: ")
+    assert "error: cannot write /dev/full: No space left on device" in ran.err
+
+
 @WITH_RAY
 def test_ray_cluster_that_nobody_runs_is_named(ground: Ground) -> None:
     ground.tasks({"id": "a", "prompt": "one"})

@@ -15,11 +15,12 @@ from typing import Any
 
 from agentcli.features.batch.engine import ENGINES, Batch, BatchEngine, BatchPlan, build_engine
 from agentcli.features.batch.tasks import Task, TaskFile
-from agentcli.system.files import write_private
+from agentcli.system.files import build_unwritable_error, write_private
 from agentcli.system.plain_text import show_controls
-from agentcli.types.errors import Exit, SettingsError, UsageError
+from agentcli.types.errors import Exit, UsageError
 from agentcli.types.messages import ToolCall
 from agentcli.types.words import pluralize
+from agentcli.ui.oneshot.artifacts import OutputFile
 from agentcli.ui.oneshot.reports import quote_cell
 from agentcli.ui.render.wording import format_duration, format_target, shorten_middle
 from agentcli.ui.streams import err_is_terminal, write_err, write_out
@@ -180,18 +181,18 @@ class BatchReport:
             yield from (f"- line {it.number}: {quote_cell(it.message)}" for it in self.file.bad)
 
 
-def write_predictions(path: Path, results: Sequence[dict[str, Any]], *, out: Path) -> None:
+def write_predictions(
+    file: OutputFile, results: Sequence[dict[str, Any]], *, out: Path, path: Path
+) -> None:
     """Write what each task changed, one JSON object per line, as SWE-bench reads it.
 
     The id of a task is that of its instance. Raise SettingsError on failure.
     """
     rows = (_build_prediction(result["id"], out / "tasks" / result["id"]) for result in results)
     try:
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+        file.write("".join(f"{json.dumps(row)}\n" for row in rows))
     except OSError as error:
-        raise SettingsError(
-            f"cannot write {path}: {error.strerror}", hint="--predictions FILE"
-        ) from error
+        raise build_unwritable_error(path, error) from error
 
 
 def _build_prediction(name: str, directory: Path) -> dict[str, str]:
@@ -234,16 +235,22 @@ def run_batch(
         )
     for bad in file.bad:
         write_err(f"error: invalid task in line {bad.number}: {bad.message}\n")
+    # Opened before any task costs anything.
+    predicted = OutputFile(predictions) if predictions else None
     runs = build_engine(named, workers=plan.workers)
     try:
-        return asyncio.run(_run_tasks(plan, file, engine=runs, predictions=predictions))
+        results, code = asyncio.run(_run_tasks(plan, file, engine=runs))
     finally:
         runs.close()
+    if predictions and predicted:
+        write_predictions(predicted, results, out=plan.out, path=predictions)
+    return code
 
 
 async def _run_tasks(
-    plan: BatchPlan, file: TaskFile, *, engine: BatchEngine, predictions: Path | None
-) -> int:
+    plan: BatchPlan, file: TaskFile, *, engine: BatchEngine
+) -> tuple[Sequence[dict[str, Any]], int]:
+    """Run the tasks and report them. Return the results and the exit code."""
     progress = BatchProgress(len(file.tasks))
     batch = Batch(plan, file.tasks, listener=progress, engine=engine)
     if batch.results:
@@ -259,12 +266,10 @@ async def _run_tasks(
         results = [batch.results[it.id] for it in file.tasks if it.id in batch.results]
         report = BatchReport(file=file, results=results)
         report.write(plan.out)
-        if predictions:
-            write_predictions(predictions, results, out=plan.out)
         batch.close()
         batch.put_reports()
     write_out(f"{report.summary}: {plan.out / 'report.md'}\n")
-    return Exit(128 + stopped) if stopped else report.exit_code
+    return results, Exit(128 + stopped) if stopped else report.exit_code
 
 
 async def _run_until_signal(work: Coroutine[Any, Any, None]) -> signal.Signals | None:
