@@ -50,7 +50,7 @@ def copy_tree(source: Path, into: Path, *, without: Collection[str] = ()) -> Non
     Raise SettingsError if there is nothing to copy, or too much."""
     if not source.is_dir():
         raise SettingsError(
-            f"the workspace {source} no longer exists", hint="use a copy of it: --base DIR"
+            f"the workspace {source} no longer exists", hint=f"put it back: ls -la {source.parent}"
         )
     try:
         size_bytes = sum(
@@ -59,7 +59,7 @@ def copy_tree(source: Path, into: Path, *, without: Collection[str] = ()) -> Non
         if size_bytes > COPY_LIMIT_BYTES:
             raise SettingsError(
                 f"the workspace {source} is too large to copy ({size_bytes / 1e9:.1f} GB)",
-                hint="use a smaller copy of it: --base DIR",
+                hint=f"see what is large: du -sh {source}/*",
             )
 
         def leave_out(folder: str, names: list[str]) -> set[str]:
@@ -69,7 +69,7 @@ def copy_tree(source: Path, into: Path, *, without: Collection[str] = ()) -> Non
         shutil.copytree(source, into, symlinks=True, ignore=leave_out, dirs_exist_ok=True)
     except (OSError, shutil.Error) as error:
         raise SettingsError(
-            f"cannot copy {source} to {into}: {error}", hint="free some space, or use --base DIR"
+            f"cannot copy {source} to {into}: {error}", hint=f"df -h {into}"
         ) from error
 
 
@@ -134,7 +134,7 @@ def write_entries(
                 _write(store, root, path=os.fsdecode(path), entry=entry)
     except OSError as error:
         raise SettingsError(
-            f"cannot restore the files in {root}: {error}", hint="use a copy of them: --base DIR"
+            f"cannot restore the files in {root}: {error}", hint=f"ls -la {root}"
         ) from error
 
 

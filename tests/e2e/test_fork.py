@@ -100,6 +100,20 @@ def test_fork_that_makes_no_sense_is_refused(
     assert session_log(tmp_path).exists()
 
 
+def test_fork_without_its_workspace_names_it_and_leaves_no_session(
+    tmp_path: Path, workspace: Path
+) -> None:
+    workspace.rename(workspace.with_name("moved"))
+    ran = fork(tmp_path, "--at", "1")
+    assert (ran.code, ran.err) == (
+        3,
+        f"error: the workspace {workspace} no longer exists\n"
+        f"  fix: put it back: ls -la {workspace.parent}\n",
+    )
+    assert session_log(tmp_path).exists()
+    assert not list(tmp_path.rglob("agentcli-forks/*"))
+
+
 def test_table_names_what_commands_changed(tmp_path: Path, workspace: Path) -> None:
     ran = fork(tmp_path, "--at", "1")
     row = next(line for line in ran.out.splitlines() if line.startswith("changed"))

@@ -6,6 +6,7 @@ and its changes are summarized.
 """
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from agentcli.agent.journal import Listener
 from agentcli.log.checkpoint.changes import describe_changes, merge_changes
-from agentcli.log.checkpoint.keep import find_store
+from agentcli.log.checkpoint.keep import find_store, forget_session
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.paths import SessionPaths, locate_fork_tree
 from agentcli.log.reader import read_session, read_valid_part
@@ -26,7 +27,7 @@ from agentcli.session.session import Session
 from agentcli.system.diff import compare
 from agentcli.system.files import read_regular
 from agentcli.types.answers import AnswerParts
-from agentcli.types.errors import EXIT_OF_ENDING, Exit, SettingsError, UsageError
+from agentcli.types.errors import EXIT_OF_ENDING, AgentError, Exit, SettingsError, UsageError
 from agentcli.types.events import (
     CallFinished,
     CallJudged,
@@ -332,10 +333,14 @@ async def continue_fork(
 ) -> ForkComparison:
     """Run the fork's own continuation to the end of its turn, and compare."""
     tree = locate_fork_tree(new_fork.paths.id)
-    tree.mkdir(mode=0o700, parents=True)
-    rebuild_at(new_fork.origin, new_fork.entries, seq=new_fork.cut.seq, into=tree)
     seen: list[Fact] = []
-    session = open_session(build_settings(tree), listeners=listeners, resume=new_fork.paths)
+    try:
+        tree.mkdir(mode=0o700, parents=True)
+        rebuild_at(new_fork.origin, new_fork.entries, seq=new_fork.cut.seq, into=tree)
+        session = open_session(build_settings(tree), listeners=listeners, resume=new_fork.paths)
+    except AgentError:  # nothing was run: it would only be in the way in lists
+        _remove(new_fork.paths, tree)
+        raise
     shared = len(session.facts) - 1
     code = Exit.INTERNAL
     try:
@@ -351,6 +356,12 @@ async def continue_fork(
         diff=_diff_trees(new_fork, tree),
         exit_code=code,
     )
+
+
+def _remove(paths: SessionPaths, tree: Path) -> None:
+    for directory in (paths.directory, tree):
+        shutil.rmtree(directory, ignore_errors=True)
+    forget_session(paths.id, paths.directory.parent)
 
 
 async def _run_continuation(session: Session, cut: ForkPoint, *, changes: ForkChanges) -> TurnEnded:

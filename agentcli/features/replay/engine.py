@@ -277,7 +277,10 @@ def replay_session(paths: SessionPaths, options: ReplayOptions) -> ReplayResult:
         here.out.mkdir(parents=True)
         workspace = scratch / "workspace"
         workspace.mkdir()
-        tree = rebuild_at(paths, entries, seq=0, into=workspace, base=options.base)
+        try:
+            tree = rebuild_at(paths, entries, seq=0, into=workspace, base=options.base)
+        except SettingsError as error:
+            raise SettingsError(str(error), hint="use a copy of the files: --base DIR") from error
         recorded = [entry.fact for entry in entries]
         places, turns = find_paths(recorded), split_turns(entries)
         known = replace(

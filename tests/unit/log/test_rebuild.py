@@ -103,4 +103,4 @@ def test_copy_keeps_links_and_leaves_pipes(tmp_path: Path, root: Path) -> None:
 def test_tree_that_is_gone_is_an_error_with_a_way_out(tmp_path: Path, root: Path) -> None:
     with pytest.raises(SettingsError, match="no longer exists") as raised:
         copy_tree(tmp_path / "none", root)
-    assert raised.value.hint == "use a copy of it: --base DIR"
+    assert raised.value.hint == f"put it back: ls -la {tmp_path}"
