@@ -77,9 +77,11 @@ def _is_written_call(value: Json) -> bool:
 
 class AnswerForm:
     def __init__(
-        self, schema: Json, *, find_problem: FindProblem, by_call: bool, emit: Emit
+        self, schema: Json, *, find_problem: FindProblem, by_call: bool, emit: Emit, hint: str = ""
     ) -> None:
+        """`hint` is for the user, if no answer has the form."""
         self.schema = schema
+        self.hint = hint
         self.by_call = by_call
         self.problem = ""
         """The problem of the latest attempt."""
@@ -350,7 +352,7 @@ class CompletionChecks:
         return TurnEnded(
             ending=Ending.SCHEMA_UNMET,
             message=f"the answer does not match the schema: {self._form.problem}",
-            hint="simplify the schema, explain it in the prompt, or use another model",
+            hint=self._form.hint,
         )
 
 

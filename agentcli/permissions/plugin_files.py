@@ -135,26 +135,29 @@ def hash_content(root: Path) -> str:
     return whole.hexdigest()
 
 
-def read_plugin(root: Path) -> PluginFiles:
-    """Read a plugin. Raise SettingsError if it is none, or not one of a known version."""
-    return _PluginReader(Path(os.path.realpath(root))).read()
+def read_plugin(root: Path, named: str = "") -> PluginFiles:
+    """Read a plugin. Raise SettingsError if it is none, or not one of a known version.
+
+    `named` is the name for the user, if it is not that of the directory."""
+    return _PluginReader(Path(os.path.realpath(root)), named or str(root)).read()
 
 
 class _PluginReader:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, named: str) -> None:
         self._root = root
+        self._named = named
         self._left_out: list[tuple[str, str]] = []
 
     def read(self) -> PluginFiles:
         portable = self._read_portable_manifest()
         claude = self._read_claude_manifest()
         if portable is None and claude is None:
-            raise SettingsError(f"{self._root} is not a plugin: {self._explain_absence()}")
+            raise SettingsError(f"{self._named} is not a plugin: {self._explain_absence()}")
         manifest = claude or {}
         core = portable or manifest
         name = find_plugin_name(str(core.get("name") or self._root.name))
         if not name:
-            raise SettingsError(f"{self._root} has no name that a plugin can have")
+            raise SettingsError(f"{self._named} has no name that a plugin can have")
         for key in _KEYS_WITHOUT_EFFECT:
             if key in manifest:
                 self._leave_out(f"{key} of the manifest", "it has no effect here")

@@ -59,6 +59,8 @@ class RunRequirements:
     """Commands that decide whether the task is done."""
     answer_schema: Json = None
     """The JSON schema of the final answer."""
+    schema_hint: str = "simplify the schema, explain it in the prompt, or use another model"
+    """What the user can do if no answer matches it."""
     on_deny: OnDeny = "continue"
     wraps_up: bool = False
     tool_choice: ToolChoice = "auto"
@@ -122,6 +124,7 @@ def _build_answer_form(
         find_problem=build_validator(requirements.answer_schema),
         by_call=not is_enforced and requirements.tool_choice != "none",
         emit=parts.journal.append,
+        hint=requirements.schema_hint,
     )
 
 

@@ -297,7 +297,8 @@ def fetch_repository(url: str, directory: Path, *, ref: str = "") -> str:
     }
     _run(["git", "init", "--quiet", "--template="], cwd=directory, env=env)
     fetch = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", url)
-    _run(["git", "fetch", *fetch, ref or "HEAD"], cwd=directory, env=env)
+    look = f"git ls-remote {url}"
+    _run(["git", "fetch", *fetch, ref or "HEAD"], cwd=directory, env=env, hint=look)
     run_git("reset", "--hard", "--quiet", "--no-recurse-submodules", "FETCH_HEAD", cwd=directory)
     return run_git("rev-parse", "HEAD", cwd=directory).strip()
 
@@ -430,7 +431,9 @@ def _run(
     env: Mapping[str, str],
     given: bytes | None = None,
     timeout_s: float = TIME_LIMIT_S,
+    hint: str = "",
 ) -> bytes:
+    """Return what git prints. `hint` is for the user if it fails."""
     try:
         ran = own_process.run(
             command, beside=cwd, cwd=cwd, env=env, given=given, timeout_s=timeout_s
@@ -442,7 +445,7 @@ def _run(
     if ran.returncode:
         last_line = ran.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
         raise SettingsError(
-            f"git {command[1]} failed: {''.join(last_line)}", hint=f"git -C {cwd} status"
+            f"git {command[1]} failed: {''.join(last_line)}", hint=hint or f"git -C {cwd} status"
         )
     return ran.stdout
 

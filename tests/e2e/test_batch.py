@@ -156,6 +156,20 @@ def test_wrong_lines_and_failures_are_told_and_the_rest_is_done(ground: Ground) 
     assert "| [denied](tasks/denied/answer.md) | denied |" in (ground.out / "report.md").read_text()
 
 
+def test_wrong_line_says_which_id_is_taken_and_what_is_wrong_with_a_prompt(ground: Ground) -> None:
+    ground.tasks(
+        ground.task("a", EDIT),
+        {"id": "A", "prompt": "x"},
+        {"id": "b", "prompt": "x\0y"},
+    )
+    ran = ground.run()
+    assert ran.err.splitlines()[:2] == [
+        "error: invalid task in line 2: another task has the id a, "
+        "and A differs only in upper and lower case",
+        "error: invalid task in line 3: the prompt has a NUL character, which is not text",
+    ]
+
+
 def test_wrong_value_costs_its_own_task_alone(ground: Ground) -> None:
     ground.tasks(ground.task("wrong", EDIT, max_cost=0), ground.task("good", EDIT))
     for _ in range(2):
@@ -349,6 +363,8 @@ def test_store_that_cannot_be_used_is_named(url: str, message: str, ground: Grou
     ran = ground.run("--store", url)
     assert ran.code == 3
     assert message in ran.err
+    assert "  fix: name a store that you can use: --store s3://" in ran.err
+    assert not list(ground.home.glob(".local/state/agentcli/sessions/*"))
 
 
 def test_predictions_that_cannot_be_written_are_refused_before_any_task(ground: Ground) -> None:

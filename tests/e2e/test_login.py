@@ -165,6 +165,8 @@ def test_login_and_logout_say_that_a_variable_wins(home: Path) -> None:
         env = {"ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "another-0123456789"}
         ran = agentcli("login", "anthropic", home=home, stdin=GOOD, env=env)
     assert "To use the stored key: unset ANTHROPIC_API_KEY" in ran.out
+    wrong = agentcli("logout", "nope", home=home)
+    assert wrong.err == "error: no provider nope\n  fix: agentcli logout anthropic\n"
     ran = agentcli("logout", home=home, env=env)
     assert "Removed the key of anthropic from" in ran.out
     assert "ANTHROPIC_API_KEY is still set" in ran.out

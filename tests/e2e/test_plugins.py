@@ -261,6 +261,18 @@ def test_directory_that_cannot_be_used_says_why(
     assert why in ran.err
 
 
+def test_what_cannot_be_installed_has_the_name_that_the_user_knows(
+    home: Path, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    ran = agentcli("plugins", "install", ".", home=home, cwd=empty)
+    assert ran.err.startswith(f"error: {empty} is not a plugin: ")
+    url = f"file://{tmp_path}/none"
+    ran = plugins(home, "install", url)
+    assert (ran.code, ran.err.splitlines()[-1]) == (3, f"  fix: git ls-remote {url}")
+
+
 def git(root: Path, *arguments: str) -> None:
     own = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
     subprocess.run(["git", *own, *arguments], cwd=root, check=True, capture_output=True)

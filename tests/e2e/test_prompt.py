@@ -77,6 +77,15 @@ def test_prompt_warns_of_an_image_that_cannot_be_shown(tmp_path: Path) -> None:
     assert ran.err.startswith("warning: not attached: shot.png ")
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_prompt_for_a_model_that_does_not_exist_is_an_error(
+    tmp_path: Path, options: list[str]
+) -> None:
+    ran = agentcli("prompt", "--model", "nope/x", *options, home=tmp_path)
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith("error: unknown model 'nope/x'; ")
+
+
 def test_prompt_declares_the_tools_of_files_and_servers(tmp_path: Path) -> None:
     template = Path(__file__).parents[2] / "docs/templates/python-tool/count_words.py"
     settings = tmp_path / ".config/agentcli"

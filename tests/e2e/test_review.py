@@ -132,6 +132,7 @@ def test_finding_of_another_form_is_repaired_or_fails(home: Path) -> None:
     model = script(home / "s.json", [{"calls": [{"answer": wrong}]}] * 2)
     ran = agentcli("review", "--model", model, home=home, cwd=home / "repo")
     assert (ran.code, ran.out) == (9, "")
+    assert "  fix: use another model: agentcli review --model PROVIDER/NAME\n" in ran.err
 
 
 def test_place_outside_the_workspace_is_no_place(home: Path) -> None:

@@ -14,21 +14,24 @@ from agentcli.system.extras import build_install_command
 from agentcli.types.errors import SettingsError
 
 DONE = "done.json"
+_WRONG_URL = "name a store that you can use: --store s3://BUCKET/PATH, or file:///PATH"
 
 
 class ResultStore:
     def __init__(self, url: str) -> None:
-        """Raise SettingsError if the URL or the package for it is missing."""
+        """Raise SettingsError if it cannot be used, or the package for it is missing."""
         self._url = url
-        with self._name_failures():
+        with self._name_failures(hint=_WRONG_URL):
             files, root = fsspec.url_to_fs(url)
         self._files: Any = files
         self._root = root.rstrip("/")
         self._tasks = f"{self._root}/tasks"
+        with self._name_failures(hint=_WRONG_URL):  # before any task costs anything
+            self._files.makedirs(self._tasks, exist_ok=True)
 
     def find_done(self) -> set[str]:
         """Return the names of the tasks that are done."""
-        with self._name_failures():
+        with self._name_failures(hint=_WRONG_URL):
             self._files.invalidate_cache()
             found = self._files.glob(f"{self._tasks}/*/{DONE}")
         return {path.split("/")[-2] for path in found}
@@ -69,7 +72,7 @@ class ResultStore:
         self._files.put_file(str(path), remote)
 
     @contextmanager
-    def _name_failures(self) -> Iterator[None]:
+    def _name_failures(self, hint: str = "run the same command again") -> Iterator[None]:
         try:
             yield
         except ImportError as error:
@@ -79,9 +82,7 @@ class ResultStore:
             ) from error
         except Exception as error:  # foreign code: each store has errors of its own
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise SettingsError(
-                f"the store {self._url} failed: {reason}", hint="run the same command again"
-            ) from error
+            raise SettingsError(f"the store {self._url} failed: {reason}", hint=hint) from error
 
 
 def _name_package(error: ImportError) -> str:

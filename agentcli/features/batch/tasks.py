@@ -69,14 +69,19 @@ def read_tasks(path: Path) -> TaskFile:
             continue
         try:
             task = _parse_task(line, number, directory=path.parent)
-            if task.id.lower() in tasks:
-                raise ValueError(f"another task has the id {task.id}")
+            if (other := tasks.get(task.id.lower())) is not None:
+                raise ValueError(_explain_same_id(task.id, other.id))
             tasks[task.id.lower()] = task
         except ValueError as error:
             bad.append(BadLine(number=number, message=str(error)))
     if not tasks and not bad:
         raise UsageError(f"no tasks in {path}", hint=_EXAMPLE)
     return TaskFile(tasks=tuple(tasks.values()), bad=tuple(bad))
+
+
+def _explain_same_id(name: str, other: str) -> str:
+    more = "" if name == other else f", and {name} differs only in upper and lower case"
+    return f"another task has the id {other}{more}"
 
 
 def _parse_task(line: bytes, number: int, *, directory: Path) -> Task:
@@ -93,6 +98,8 @@ def _parse_task(line: bytes, number: int, *, directory: Path) -> Task:
     prompt, name = given.get("prompt"), given.get("id", f"task-{number}")
     if not isinstance(prompt, str) or not prompt.strip():
         raise ValueError("no prompt")
+    if "\0" in prompt:
+        raise ValueError("the prompt has a NUL character, which is not text")
     if not isinstance(name, str) or not _ID.fullmatch(name):
         raise ValueError(f"{name!r} is not an id: use up to 100 letters, digits, dots, - and _")
     workspace = given.get("workspace")

@@ -110,8 +110,11 @@ class FirstRequest:
 
 
 def build_first_request(settings: Settings) -> FirstRequest:
+    """Build the request. Raise SettingsError if the settings name a model that does not exist."""
     configuration = load_configuration(settings)
     settings = configuration.settings
+    if settings.model and not settings.model.startswith(f"{SCRIPT}/"):
+        choose_model(settings)
     toolset = build_toolset(configuration)
     model = _find_known_model(settings)
     instructions = ProjectInstructions(configuration)

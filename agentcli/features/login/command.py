@@ -52,5 +52,7 @@ def logout(provider: Provider = "") -> None:
     if not provider and not stored:
         sys.stdout.write("No stored keys.\n")
         return
-    for line in forget_key(choose_provider(provider or stored[0], settings)):
+    name = provider or stored[0]
+    chosen = choose_provider(name, settings, command="agentcli logout", names=stored)
+    for line in forget_key(chosen):
         sys.stdout.write(f"{line}\n")

@@ -4,7 +4,7 @@ import asyncio
 import getpass
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from agentcli.providers.catalog import SEARCH_ENGINES, Key, Provider, find_key, require_key
 from agentcli.providers.discovery import check_key
@@ -31,14 +31,18 @@ def find_providers_with_key(settings: Settings) -> Mapping[str, Provider]:
     return {name: one for name, one in known.items() if one.key_env}
 
 
-def choose_provider(name: str, settings: Settings) -> Provider:
-    """Return a provider that takes a key. Raise UsageError."""
+def choose_provider(
+    name: str, settings: Settings, *, command: str, names: Sequence[str] = ()
+) -> Provider:
+    """Return a provider that takes a key. Raise UsageError.
+
+    Its hint is the command with these names, or else with all that it takes."""
     known = find_providers_with_key(settings)
     if name in known:
         return known[name]
     if name in list_providers(settings):
         raise UsageError(f"{name} needs no API key here: its own settings sign you in")
-    raise UsageError(f"no provider {name}", hint=f"agentcli login {' | '.join(known)}")
+    raise UsageError(f"no provider {name}", hint=f"{command} {' | '.join(names or known)}")
 
 
 def guess_provider(key: str) -> str:
@@ -111,7 +115,7 @@ def log_in(settings: Settings, *, provider: str = "", tests: bool = True) -> str
     """Read a key, test it and store it. Return its provider, or "" if no key was given.
 
     Raise AgentError if the key is not stored."""
-    chosen = choose_provider(provider, settings) if provider else None
+    chosen = choose_provider(provider, settings, command="agentcli login") if provider else None
     key = _read_key()
     if not key:
         return ""

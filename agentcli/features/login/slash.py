@@ -25,7 +25,7 @@ def list_logout_arguments(host: CommandHost) -> list[tuple[str, str]]:
 
 
 async def run_login(host: CommandHost, rest: str) -> None:
-    chosen = choose_provider(rest, host.settings) if rest else None
+    chosen = choose_provider(rest, host.settings, command="/login") if rest else None
     key = (await host.ask(KEY_QUESTION, hidden=True)).strip()
     if not key:
         host.say("No key was given.", "dim")
@@ -42,7 +42,7 @@ async def _ask_provider(host: CommandHost, key: str) -> Provider:
     name, known = guess_provider(key), find_providers_with_key(host.settings)
     if name not in known:
         name = (await host.ask(f"Which provider is this key for? ({', '.join(known)})")).lower()
-    return choose_provider(name, host.settings)
+    return choose_provider(name, host.settings, command="/login")
 
 
 async def _use_new_key(host: CommandHost, provider: Provider) -> None:
@@ -60,5 +60,7 @@ async def run_logout(host: CommandHost, rest: str) -> None:
         return
     if not rest and len(stored) > 1:
         raise UsageError("which key?", hint=f"/logout {' | '.join(stored)}")
-    lines = forget_key(choose_provider(rest or stored[0], host.settings))
+    name = rest or stored[0]
+    provider = choose_provider(name, host.settings, command="/logout", names=stored)
+    lines = forget_key(provider)
     host.say("\n".join(map(escape, lines)), "dim")

@@ -69,7 +69,7 @@ def fetch_plugin(source: str, *, path: str = "", ref: str = "") -> Iterator[Fetc
         if name:  # a plugin without a manifest has the name of its repository
             copy = copy.with_name(name.removesuffix(".git") or "plugin")
         links_out = _copy_content(Path(os.path.realpath(directory)), copy)
-        files = read_plugin(copy)
+        files = read_plugin(copy, f"{source}/{path}" if path else source)
         record = PluginRecord(
             name=files.name,
             source=source,

@@ -104,7 +104,11 @@ class ReviewRequest(RunRequest):
             focus=f"\nThe user asks you to focus on: {self.focus}\n" if self.focus else "",
             diff="\n".join(fence(cap(diff, DIFF_BYTES)[0], kind="diff")),
         )
-        requirements = RunRequirements(answer_schema=SCHEMA, on_deny="ignore")
+        requirements = RunRequirements(
+            answer_schema=SCHEMA,
+            schema_hint="use another model: agentcli review --model PROVIDER/NAME",
+            on_deny="ignore",
+        )
         return OneShotTask(settings=settings, prompt=prompt, requirements=requirements)
 
     def refuse_conflicts(self) -> None:

@@ -69,7 +69,7 @@ def test_task_can_have_a_workspace_of_its_own(tmp_path: Path) -> None:
         ),
         ('{"prompt": "x", "id": "../up"}', "'../up' is not an id: use up to 100 letters, digits"),
         ('{"prompt": "x", "id": 5}', "5 is not an id"),
-        ('{"prompt": "x", "id": "Good"}', "another task has the id Good"),
+        ('{"prompt": "x", "id": "Good"}', "another task has the id good, and Good differs"),
         ('{"prompt": "x", "max_cost": true}', "max_cost must be a string or a number, not true"),
         *(
             (
