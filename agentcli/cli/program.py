@@ -137,7 +137,7 @@ def _insert_empty_values(arguments: list[str]) -> list[str]:
         return arguments
     for name in ("--resume", "-w", "--worktree"):
         at = arguments.index(name) + 1 if name in arguments else 0
-        if at and (at == len(arguments) or arguments[at].startswith("-")):
+        if at and (at == len(arguments) or arguments[at][:1] == "-" != arguments[at]):
             arguments = [*arguments[:at], "", *arguments[at:]]
     return arguments
 

@@ -48,6 +48,11 @@ def lines(draw: st.DrawFn, command: str) -> list[str]:
     return words
 
 
+def test_a_single_dash_is_a_value_for_both() -> None:
+    words = program._insert_empty_values(["--resume", "-"])
+    assert parse_line(SESSION, words) == TYPER[SESSION].main(words, standalone_mode=False)
+
+
 @pytest.mark.parametrize("command", [RUN, SESSION])
 @examples(300)
 @given(data=st.data())
