@@ -49,6 +49,14 @@ def find_nothing_denied(directory: Path, action: Literal["read", "edit"]) -> tup
     return ()
 
 
+ReportLoss = Callable[[Path], None]
+"""Takes a path that a command removed or replaced, and that cannot be put back. From any thread."""
+
+
+def ignore_loss(path: Path) -> None:
+    """Do nothing: nobody is there to be warned."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxScope:
     """The paths and limits of a sandbox."""
@@ -73,6 +81,7 @@ class SandboxScope:
     """Finds the paths that rules match by now, in the workspace or in a directory of a grant."""
     rejected: Path | None = None
     """The directory for removed content. If None, it is kept only as long as the session."""
+    report_loss: ReportLoss = ignore_loss
     limits: CommandLimits = field(default_factory=CommandLimits)
 
 
@@ -106,6 +115,7 @@ class SandboxPaths:
     """True if the user's home directory is, or lies in, the workspace."""
     rejected: Path
     """Directory for removed content of protected paths, in case the user put it there after all."""
+    report_loss: ReportLoss
     needs_override: bool
     """True if root works in another user's files, as in a container, and needs a right for it."""
 
@@ -202,6 +212,7 @@ def _find_paths(
         variables=variables | {"HOME": str(home)},
         is_home=user_home.is_relative_to(workspace),
         rejected=scope.rejected or private / "rejected",
+        report_loss=scope.report_loss,
         needs_override=os.geteuid() == 0 and workspace.stat().st_uid != 0,
     )
 

@@ -46,7 +46,8 @@ class GuardedPath:
     filler: bytes = b""
     """The content that git must find in a file that exists only to be held."""
     is_lasting: bool = False
-    """True if it is put back even if its directory is gone: the user's own settings."""
+    """True if it is put back even if its directory is gone: the user's own settings, and those of
+    the workspace's own repository."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,9 @@ def find_protection(
     for path in also:
         found += (replace(one, is_lasting=True) for one in _iter_guards(path, choose_kind(path)))
     for root in find_repositories(workspace, most_searched=_MOST_OF_A_KIND):
-        found += _guard_worktree(root, workspace)
+        found += (
+            _guard_own_worktree(root) if root == workspace else _guard_worktree(root, workspace)
+        )
     # A link in a repository may lead anywhere, and what is held is also shown.
     tops = (workspace, *outside.writable)
     guarded = {one.path: one for one in found if _is_below(one, tops)}
@@ -167,6 +170,17 @@ def find_pins(roots: Iterable[Path], paths: Iterable[Path]) -> tuple[Path, ...]:
             else:
                 passed.append(parent)
     return tuple(sorted(between, key=lambda path: (len(path.parts), path)))
+
+
+def _guard_own_worktree(workspace: Path) -> Iterator[GuardedPath]:
+    """Yield the paths of the workspace's own repository, which are put back even if it is gone.
+
+    But its submodules and linked worktrees may go with their settings."""
+    git = find_git_directory(workspace / ".git")
+    parts = (git / "modules", git / "worktrees") if git else ()
+    for one in _guard_worktree(workspace, workspace):
+        may_go = one.kind == "entry" or any(one.path.is_relative_to(part) for part in parts)
+        yield one if may_go else replace(one, is_lasting=True)
 
 
 def _guard_worktree(root: Path, workspace: Path) -> Iterator[GuardedPath]:

@@ -8,7 +8,7 @@ a link gets nothing written.
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
@@ -76,6 +76,16 @@ class GuardedPaths:
                     sentences += self._undo_in(parent, group, before=before)
         return tuple(sentences)
 
+    def find_lost(self, before: Snapshot) -> Iterator[Path]:
+        """Yield the directories that are gone or replaced, of which only the entry was recorded.
+
+        Nothing puts them back. Call it before `undo`, which removes what replaced them. No command
+        can have removed a root."""
+        for group in (one for one in self._groups if is_directory(one.root)):
+            known = [one for one in group.members if _is_outline(one, before.get(one))]
+            with _open(group) if known else nullcontext() as parent:
+                yield from (one.path for one in known if self._read(one, parent) != before[one])
+
     def select_to_undo(
         self, before: Snapshot, *, held: Collection[Path], stale: Collection[Path]
     ) -> Snapshot:
@@ -117,7 +127,7 @@ class GuardedPaths:
         self, parent: int, one: GuardedPath, *, before: Entry | None, after: Entry | None
     ) -> str:
         # Of a directory only the entry was recorded: a false one goes, the old cannot come back.
-        is_lost = one.kind == "entry" and isinstance(before, DirectoryContent)
+        is_lost = _is_outline(one, before)
         wanted = None if is_lost else before
         note = ""
         try:
@@ -138,6 +148,11 @@ _WHAT_WAS_DONE = {
     (False, False): "changed by the command, and has been put back",
     (False, True): "removed or replaced by the command",
 }
+
+
+def _is_outline(one: GuardedPath, before: Entry | None) -> bool:
+    """Return whether it was a directory of which only the entry was recorded."""
+    return one.kind == "entry" and isinstance(before, DirectoryContent)
 
 
 def _is_innocent(path: Path, before: Entry | None, *, after: Entry | None) -> bool:

@@ -3,6 +3,7 @@
 The layers differ in how they confine a command, not in how they supervise it.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,11 +15,17 @@ from agentcli.sandbox.contents import Entry
 from agentcli.sandbox.git_paths import find_repositories
 from agentcli.sandbox.limits import CommandLimits, CommandWatch, count_tasks, limit_processes
 from agentcli.sandbox.mounts import MountCheck
-from agentcli.sandbox.paths import FindDenied, SandboxPaths, list_granted
+from agentcli.sandbox.paths import (
+    FindDenied,
+    ReportLoss,
+    SandboxPaths,
+    iter_outermost,
+    list_granted,
+)
 from agentcli.sandbox.protect import GrantedProtection, GuardedPath
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.files import is_directory, is_link, read_regular
-from agentcli.system.repository import find_git_directory
+from agentcli.system.repository import find_common_directory, find_git_directory
 from agentcli.system.temporary import TEMPORARY
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
@@ -50,6 +57,7 @@ class CommandSupervisor:
             denied=paths.unwritable,
             find_denied=paths.find_denied,
             rejected=paths.rejected,
+            report_loss=paths.report_loss,
         )
         self._granted: dict[Path, GuardedDirectory] = {}
         self._limits = limits
@@ -126,6 +134,7 @@ class CommandSupervisor:
                 denied=self._paths.find_denied(path, "edit"),
                 find_denied=self._paths.find_denied,
                 rejected=self._paths.rejected,
+                report_loss=self._paths.report_loss,
             )
         return self._granted[path]
 
@@ -152,36 +161,54 @@ class GuardedDirectory:
         denied: Iterable[Path],
         find_denied: FindDenied,
         rejected: Path,
+        report_loss: ReportLoss,
     ) -> None:
         """Rules deny changes of the paths in `denied` already; `find_denied` finds new ones."""
         self.path = path
         self._keeper = keeper
+        self._report_loss = report_loss
         self._original = find_original(path)
-        self._scan = NewRepositoryScan(path, original=self._original, rejected=rejected)
+        roots = tuple(find_repositories(path))
+        self._repositories = CompleteRepositories(roots[:_MOST_CHECKED])
+        self._scan = NewRepositoryScan(
+            path, known=roots, original=self._original, rejected=rejected
+        )
         self._denied = NewDeniedPaths(
             path, denied, find_denied=find_denied, original=self._original, rejected=rejected
         )
 
     def begin(self) -> Snapshot:
         """Record the state before a command. `end` or `cancel` must be called once for each."""
+        self._repositories.begin()
         return self._original.begin(self._keeper)
 
     def cancel(self) -> None:
+        self._repositories.end()
         self._original.end()
 
     def end(self, before: Snapshot, mount_check: MountCheck | None) -> tuple[str, ...]:
-        """Return which changes of the command were undone. What a mount held need not be."""
+        """Return which changes of the command were undone. What a mount held need not be.
+
+        Report what it removed or replaced, and what cannot be put back."""
+        broken = self._repositories.end()
         try:
             changed = self._select_to_undo(before, mount_check)
+            lost = frozenset(self._keeper.find_lost(changed))
             notes = (*self._keeper.undo(changed), *self._denied.remove())
         finally:
             self._original.end()
+        for path in iter_outermost(sorted({*lost, *broken})):
+            self._report_loss(path)
         found = self._scan.take_notes()
         self._scan.look()
-        return (*notes, *found)
+        return (*notes, *map(self._describe_broken, broken - lost), *found)
 
     def close(self) -> None:
         self._scan.close()
+
+    def _describe_broken(self, git: Path) -> str:
+        shown = git.relative_to(self.path) if git.is_relative_to(self.path) else git
+        return f"{shown} is no repository any more: the command removed HEAD or the objects"
 
     def _select_to_undo(self, before: Snapshot, mount_check: MountCheck | None) -> Snapshot:
         if mount_check is None:
@@ -238,6 +265,46 @@ def find_original(workspace: Path) -> OriginalState:
     return _ORIGINALS.setdefault(workspace, OriginalState())
 
 
+# The repositories that are complete before a command, to notice that it destroyed one. Commands may
+# write objects and branches, and nothing records them.
+
+
+_MOST_CHECKED = 64
+
+
+class CompleteRepositories:
+    def __init__(self, roots: Iterable[Path]) -> None:
+        self._roots = tuple(roots)
+        self._lock = Lock()
+        self._running = 0
+        self._complete: dict[Path, Path] = {}
+        """The git directories, with the top of the worktree of each."""
+
+    def begin(self) -> None:
+        """Record which are complete before a command. `end` must be called once for each."""
+        with self._lock:
+            if self._running == 0:
+                found = ((find_git_directory(root / ".git"), root) for root in self._roots)
+                self._complete = {git: root for git, root in found if git and _is_complete(git)}
+            self._running += 1
+
+    def end(self) -> frozenset[Path]:
+        """Return the git directories that are complete no more, each only once.
+
+        One whose worktree is gone as a whole is left out: it need not be a command's doing."""
+        with self._lock:
+            self._running -= 1
+            broken = [git for git in self._complete if not _is_complete(git)]
+            tops = {git: self._complete.pop(git) for git in broken}
+            return frozenset(git for git, top in tops.items() if is_directory(top))
+
+
+def _is_complete(git: Path) -> bool:
+    """Return whether it has what no git does without. A linked worktree shares the objects."""
+    has_head = os.path.lexists(git / "HEAD")
+    return has_head and is_directory(find_common_directory(git) / "objects")
+
+
 # The scan for repositories that commands create below the workspace root, in the background. What
 # was there before is held, or put back at once. What is new belongs to the command, except what git
 # would run for the user: hooks, and settings that are not known to be harmless. These are removed.
@@ -249,12 +316,15 @@ _GUARDED = {"hooks": "directory", "config": "file", "config.worktree": "file", "
 
 
 class NewRepositoryScan:
-    def __init__(self, workspace: Path, *, original: OriginalState, rejected: Path) -> None:
+    def __init__(
+        self, workspace: Path, *, known: Iterable[Path], original: OriginalState, rejected: Path
+    ) -> None:
+        """`known` are the tops of the repositories that were there before."""
         self._workspace = workspace
         self._original = original
         self._since = time.time()
         self._rejected = rejected
-        self._known = {find_git_directory(root / ".git") for root in find_repositories(workspace)}
+        self._known = {find_git_directory(root / ".git") for root in known}
         self._looker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="new repositories")
         self._latest: Future[tuple[str, ...]] | None = None
 

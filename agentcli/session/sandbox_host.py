@@ -209,6 +209,7 @@ class SandboxHost:
             protected=(own.settings, own.trust, *self.scripts),
             records=own.records,
             rejected=self.paths.directory / "rejected",
+            report_loss=self._warn_loss,
             limits=CommandLimits(
                 processes=self._settings.command_processes,
                 memory_bytes=self._settings.command_memory,
@@ -260,6 +261,8 @@ class SandboxHost:
             proxy.close()
         if self._sandbox.made is not None:
             self._sandbox.made.close()
+        if self._is_needed:
+            self.report()  # what threads found
         if self._home.made is not None:
             self._home.made.close(is_unused=not self._is_needed)
         if self._private.made is not None:
@@ -314,6 +317,17 @@ class SandboxHost:
         fault = broken.reason if broken.works else f"{broken.layer} fails ({broken.reason})"
         weaker = f"commands run in a weaker sandbox: {fault}"
         self._warnings.append(Warned(code="sandbox.reduced", message=weaker))
+
+    def _warn_loss(self, path: Path) -> None:
+        """Warn of what a command destroyed: at once, or from a thread with the next command."""
+        import asyncio
+
+        lost = f"a command removed or replaced all or part of {path}, which cannot be put back"
+        self._warnings.append(Warned(code="sandbox.lost", message=lost))
+        self._is_needed = True
+        with suppress(RuntimeError):  # the journal belongs to the thread of the loop
+            asyncio.get_running_loop()
+            self.report()
 
     def create_private_directory(self) -> Path:
         """Create a temporary directory for processes, outside what commands may change."""

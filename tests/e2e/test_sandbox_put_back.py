@@ -219,6 +219,44 @@ def test_what_was_taken_away_is_kept_after_the_session(tmp_path: Path, workspace
     assert hooks(workspace) == {"pre-commit": "mine\n"}
 
 
+@pytest.mark.parametrize(
+    "command", ["rm -rf .git", "mv .git moved; echo x > .git", "rm -rf .git/HEAD"]
+)
+def test_repository_that_a_command_destroys_is_warned_of_and_keeps_its_hooks_and_settings(
+    layer: str, tmp_path: Path, workspace: Path, command: str
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    settings = (workspace / ".git/config").read_text()
+    (workspace / "x.sh").write_text(command)
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": "sh x.sh"}}]}, "done"])
+    ran = agentcli(
+        *("run", "-o", "stream-json", "-C", workspace, "--model", model),
+        *("--mode", "auto", "--sandbox", layer, "x"),
+        home=home,
+    )
+    if ran.code == 3:
+        pytest.skip(f"{layer} does not work here: {ran.err}")
+    warned = [one for one in ran.events if one["type"] == "warning"]
+    is_moved = (workspace / ".git/HEAD").exists()  # bubblewrap holds the directory
+    assert [one["code"] for one in warned] == ([] if is_moved else ["sandbox.lost"])
+    assert all(str(workspace / ".git") in one["message"] for one in warned)
+    assert hooks(workspace) == {"pre-commit": "mine\n"}
+    assert (workspace / ".git/config").read_text() == settings
+
+
+def test_repository_that_a_command_removes_with_its_directory_stays_removed(
+    tmp_path: Path, workspace: Path
+) -> None:
+    repository(workspace / "build/fetched")
+    lost: list[Path] = []
+    with confined("landlock", tmp_path, report_loss=lost.append) as place:
+        ran = place.run("rm -rf build")
+    assert lost == [workspace / "build"]
+    assert "build was removed or replaced by the command" in "".join(ran.told)
+    assert not (workspace / "build").exists()
+
+
 TRY = "import time\nwhile True:\n try:\n  open('.git/config', 'a').write('[core] fsmonitor = evil\\n')\n  break\n except OSError:\n  pass"
 
 

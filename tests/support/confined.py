@@ -13,6 +13,7 @@ import pytest
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox
 from agentcli.sandbox.environment import build_environment
 from agentcli.sandbox.limits import CommandLimits, kill_tree
+from agentcli.sandbox.paths import ReportLoss, ignore_loss
 from agentcli.types.errors import SettingsError
 from agentcli.types.grants import Grants
 from agentcli.types.sandbox import Sandbox
@@ -98,6 +99,7 @@ def confined(
     unreadable: Sequence[str] = (),
     unwritable: Sequence[str] = (),
     home: Path | None = None,
+    report_loss: ReportLoss = ignore_loss,
 ) -> Iterator[Confined]:
     """Skips the test where the layer does not work, and says why."""
     base = base.resolve()
@@ -115,6 +117,7 @@ def confined(
         workspace=workspace,
         private=private,
         home=home,
+        report_loss=report_loss,
         readable=(kept,),
         limits=limits or CommandLimits(),
         unreadable=tuple(workspace / name for name in unreadable),

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.sandbox.mounts import MountView
-from agentcli.sandbox.paths import SandboxPaths, find_nothing_denied
+from agentcli.sandbox.paths import SandboxPaths, find_nothing_denied, ignore_loss
 from agentcli.sandbox.protect import GuardedPath, Protection
 from agentcli.types.grants import Grants
 
@@ -31,6 +31,7 @@ def places(tmp_path: Path) -> SandboxPaths:
         toolchains=(tmp_path / "tools/bin",),
         variables={},
         is_home=False,
+        report_loss=ignore_loss,
         rejected=tmp_path / "rejected",
         needs_override=False,
     )

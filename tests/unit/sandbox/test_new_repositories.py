@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.sandbox.git_paths import find_repositories
 from agentcli.sandbox.restore import GuardedPaths
 from agentcli.sandbox.supervisor import NewRepositoryScan, OriginalState
 
@@ -31,9 +32,14 @@ def original() -> OriginalState:
     return OriginalState()
 
 
+def scan_in(workspace: Path, original: OriginalState, *, rejected: Path) -> NewRepositoryScan:
+    known = tuple(find_repositories(workspace))
+    return NewRepositoryScan(workspace, known=known, original=original, rejected=rejected)
+
+
 @pytest.fixture
 def scan(workspace: Path, original: OriginalState, tmp_path: Path) -> Iterator[NewRepositoryScan]:
-    scan = NewRepositoryScan(workspace, original=original, rejected=tmp_path / "rejected")
+    scan = scan_in(workspace, original, rejected=tmp_path / "rejected")
     yield scan
     scan.close()
 
@@ -101,7 +107,7 @@ def test_repositories_of_before_are_not_newcomers(
     workspace: Path, tmp_path: Path, original: OriginalState
 ) -> None:
     (workspace / ".git/hooks/pre-commit").write_text("mine")
-    scan = NewRepositoryScan(workspace, original=original, rejected=tmp_path / "rejected")
+    scan = scan_in(workspace, original, rejected=tmp_path / "rejected")
     with command(original, tmp_path):
         (workspace / ".git/hooks/other").write_text("put back by whoever holds it")
 
@@ -150,7 +156,7 @@ def test_repository_of_before_that_is_moved_to_its_place_is_a_commands(
     git("init", "-q", workspace / "node_modules/made")
     (workspace / "node_modules/made/.git/hooks/pre-commit").write_text("evil")
     between_commands()
-    scan = NewRepositoryScan(workspace, original=original, rejected=tmp_path / "rejected")
+    scan = scan_in(workspace, original, rejected=tmp_path / "rejected")
     with command(original, tmp_path):
         (workspace / "node_modules/made").rename(workspace / "made")
     [told] = swept(scan)
