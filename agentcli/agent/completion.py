@@ -32,7 +32,7 @@ from agentcli.types.events import (
 )
 from agentcli.types.messages import Json
 from agentcli.types.provider import ToolChoice
-from agentcli.types.tools import Diff, ErrorKind, ToolResult
+from agentcli.types.tools import ErrorKind
 
 ANSWER_TOOL = "answer"
 FAILURES_MAX = 2
@@ -173,7 +173,7 @@ class Goal:
                     return not fact.passed
                 case GoalChanged() | Undone() | Checkpointed():
                     return True
-                case CallFinished(result=ToolResult(status="ok", details=Diff())):
+                case CallFinished(result=result) if result.change:
                     return True
                 case _:
                     pass

@@ -119,10 +119,10 @@ class Evidence:
         )
 
     def _add_result(self, result: ToolResult) -> None:
+        if result.change and result.call_id not in self._stored:
+            self._changed_in_turn = True
+            self._add_unstored((result.change.path,))
         match result.details:
-            case Diff(path=path) if result.status == "ok" and result.call_id not in self._stored:
-                self._changed_in_turn = True
-                self._add_unstored((path,))
             case Command(background_pid=None, command=command) as ran:
                 if check := name_check(command):
                     self._add_check(check, command, failure=describe_failure(ran))
@@ -175,7 +175,7 @@ def describe_evidence(facts: Sequence[Fact]) -> str:
     edited, ran = "", list[Command]()
     for fact in facts[find_last_turn(facts) :]:
         match fact:
-            case CallFinished(result=ToolResult(status="ok", details=Diff(path=path))):
+            case CallFinished(result=ToolResult(change=Diff(path=path))):
                 edited, ran = path, []
             case CallFinished(result=ToolResult(details=Command(background_pid=None) as command)):
                 ran.append(command)

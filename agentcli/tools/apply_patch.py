@@ -172,4 +172,5 @@ def _build_diff(plan: Sequence[PlannedChange], notes: tuple[str, ...] = ()) -> D
         created=all(each.steps[0].before is None for each in plan),
         notes=notes + tuple(note for each in comparisons for note in each.notes),
         sha256=compute_sha256(first.after) if is_one and first.after is not None else "",
+        is_unchanged=all(step.before == step.after for step in _list_steps(plan)),
     )

@@ -75,7 +75,13 @@ async def rewrite_file(path: str, plan: Plan, *, workspace: Workspace, seen: See
     digest = compute_sha256(rewrite.after)
     known = KnownFile(path=located.given, sha256=digest, lines=rewrite.lines)
     notes += rewrite.diff.notes
-    details = replace(rewrite.diff, notes=notes, sha256=digest, known=(known,))
+    details = replace(
+        rewrite.diff,
+        notes=notes,
+        sha256=digest,
+        known=(known,),
+        is_unchanged=rewrite.before == rewrite.after,
+    )
     return Output.of(summary, details=details)
 
 

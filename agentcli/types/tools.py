@@ -86,6 +86,9 @@ class Diff:
     """The hash of the bytes now on disk."""
     known: tuple[KnownFile, ...] = ()
     """Each file that was written, and what the model knows of it now."""
+    is_unchanged: bool = False
+    """True if all files already had this content. Without lines a change can still be one: of a
+    name, or of an empty file."""
     type: Literal["diff"] = "diff"
 
 
@@ -280,6 +283,13 @@ class ToolResult:
             is_apart = not joined or joined.endswith("\n") or text.startswith("\n")
             joined += text if is_apart else f"\n{text}"
         return joined
+
+    @property
+    def change(self) -> Diff | None:
+        """What it changed in files; None if it failed, or changed nothing."""
+        if self.status == "ok" and isinstance(self.details, Diff):
+            return None if self.details.is_unchanged else self.details
+        return None
 
     @property
     def unlabelled_text(self) -> str:

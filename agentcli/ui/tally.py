@@ -172,9 +172,9 @@ class Tally:
         result = event.result
         self.calls += 1
         self.failed_tools += result.status == "error"
-        if isinstance(result.details, Diff) and result.status == "ok":
-            self._add_change(result.details)
-            self.diffs[result.call_id] = result.details
+        if result.change:
+            self._add_change(result.change)
+            self.diffs[result.call_id] = result.change
 
     def _add_check(self, event: Event) -> None:
         match event:

@@ -82,3 +82,19 @@ def test_resumed_run_names_only_its_own_changes(home: Path, workspace: Path) -> 
     more = {"bash": {"command": "echo more > more.txt"}}
     (result,) = run(home, workspace, more, options=("--continue",)).events
     assert result["files_changed"] == [{"path": "more.txt", "added": 1, "removed": 0}]
+
+
+SAME = {"write_file": {"path": "a.txt", "content": "one\ntwo\n"}}
+EMPTY = {"write_file": {"path": "empty.txt", "content": ""}}
+
+
+def test_file_that_is_written_as_it_was_is_not_changed(home: Path, workspace: Path) -> None:
+    (result,) = run(home, workspace, READ, SAME).events
+    assert (result["files_changed"], result["verification"]) == ([], None)
+    assert result["turns"] == 3  # the model is not asked to check anything
+
+
+def test_new_file_without_lines_is_a_change(home: Path, workspace: Path) -> None:
+    (result,) = run(home, workspace, EMPTY).events
+    assert result["files_changed"] == [{"path": "empty.txt", "added": 0, "removed": 0}]
+    assert result["verification"] is not None

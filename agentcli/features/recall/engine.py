@@ -29,7 +29,7 @@ from agentcli.types.events import (
 from agentcli.types.forms import ANSWER_FIELD, FormField, ServerForm
 from agentcli.types.messages import Text, ToolCall
 from agentcli.types.settings import Settings
-from agentcli.types.tools import Diff, Effect, FileView, Tool, ToolSpec
+from agentcli.types.tools import Diff, Effect, FileView, Tool, ToolResult, ToolSpec
 from agentcli.types.verdicts import Question, RuleSuggestion, Verdict
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ class TurnNotes:
                 self._asked = next(texts, "").strip()
             case TurnWithdrawn():
                 self._asked = ""
-            case CallFinished(result=result) if isinstance(result.details, Diff):
-                self._changed |= {one.path: None for one in result.details.known}
-                self._changed[result.details.path] = None
+            case CallFinished(result=ToolResult(change=Diff() as change)):
+                self._changed |= {one.path: None for one in change.known}
+                self._changed[change.path] = None
             case CallFinished(result=result) if isinstance(result.details, FileView):
                 self._read[result.details.path] = None
             case Compacted(summary=summary):

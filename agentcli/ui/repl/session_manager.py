@@ -186,7 +186,7 @@ class SessionManager:
         match event:
             case ModelReplied(message=message):
                 self._state.calls = tuple(message.tool_calls)
-            case Undone() | CallFinished(result=ToolResult(status="ok", details=Diff())):
+            case Undone() | CallFinished(result=ToolResult(change=Diff())):
                 self.refresh_branch()
             case CommandEnded(pid=pid, how=how):
                 ended = how.replace("exit code", "exit")
