@@ -26,6 +26,11 @@ class SessionPaths:
         return self.directory / self.log_name
 
     @property
+    def sessions(self) -> Path:
+        """The directory of all sessions. The log of a child agent is among its parent's outputs."""
+        return self.directory.parent if self.log_name == LOG else self.directory.parent.parent
+
+    @property
     def out(self) -> Path:
         """The directory with full outputs of commands; the read tools may read here."""
         return self.directory / "out"

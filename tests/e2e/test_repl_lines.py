@@ -53,6 +53,19 @@ def test_dumb_and_accessible_sessions_write_no_control_sequence(
         assert "what?" in str(said)
 
 
+def test_closing_summary_counts_what_commands_changed(tmp_path: Path) -> None:
+    script = [runs("rm -f old; printf 'x\\ny\\n' > new"), says("Made.")]
+    arguments = ["--sandbox", "off", "--mode", "auto"]
+    with live(tmp_path, script, env={"TERM": "dumb"}, arguments=arguments) as session:
+        (session.project / "old").write_text("1\n")
+        session.term.wait("/help lists the commands")
+        session.term.send("go")
+        session.term.wait("Made.")
+        session.term.key("c-d")
+        assert session.term.code() == 0
+        assert "2 files changed, +2 -1" in session.term.raw().decode().replace("−", "-")
+
+
 def test_line_session_runs_what_was_approved_and_stops_on_ctrl_c(tmp_path: Path) -> None:
     slow = runs("echo $$ > child; sleep 1000", "toolu_2")
     script = [runs("touch made"), says("Made."), slow, says("Went on.")]

@@ -98,3 +98,30 @@ def test_new_file_without_lines_is_a_change(home: Path, workspace: Path) -> None
     (result,) = run(home, workspace, EMPTY).events
     assert result["files_changed"] == [{"path": "empty.txt", "added": 0, "removed": 0}]
     assert result["verification"] is not None
+
+
+def test_all_reports_of_a_session_name_the_same_changes(home: Path, workspace: Path) -> None:
+    run(home, workspace, READ, EDIT, COMMAND, UNDONE)
+    expected = {one["path"]: [one["added"], one["removed"]] for one in CHANGED}
+    exported = json.loads(agentcli("export", "--format", "json", home=home, cwd=workspace).out)
+    shown = json.loads(agentcli("sessions", "show", "--json", home=home, cwd=workspace).out)
+    assert exported["changed"] == shown["changed"] == expected
+    listed = agentcli("sessions", "show", home=home, cwd=workspace).out
+    assert "  changed    old.txt +0 -1\n" in listed
+    document = agentcli("export", home=home, cwd=workspace).out
+    assert "a.txt +2 −1, new/b.txt +2 −0, old.txt +0 −1, run.sh +0 −0" in document
+    assert agentcli("undo", home=home, cwd=workspace).code == 0
+    after = json.loads(agentcli("export", "--format", "json", home=home, cwd=workspace).out)
+    assert "gone.txt" in after["changed"]  # the last change alone is undone
+
+
+def test_reports_fall_back_to_what_tools_said_where_the_states_are_deleted(
+    home: Path, workspace: Path
+) -> None:
+    run(home, workspace, READ, EDIT, COMMAND)
+    shutil.rmtree(home / ".local/state/agentcli/checkpoints")
+    exported = json.loads(agentcli("export", "--format", "json", home=home, cwd=workspace).out)
+    assert exported["changed"] == {"a.txt": [1, 1]}
+    listed = agentcli("sessions", "show", home=home, cwd=workspace).out
+    assert "  changed    a.txt +1 -1\n" in listed
+    assert "  changed    old.txt\n" in listed

@@ -315,11 +315,11 @@ def test_session_is_shown_with_what_its_commands_changed(desk: Desk) -> None:
     assert desk.run([*({"calls": [call]} for call in calls), "Done."], *options).code == 0
     shown = desk.ask("sessions", "show", desk.log.parent.name).out.splitlines()
     changed = [line.split("changed    ")[1] for line in shown if line.startswith("  changed ")]
-    assert changed[:3] == ["a.txt +1 -1", "d/empty", "d/new"]
-    assert changed[3].startswith("many/")
-    assert (len(changed), changed[-1]) == (42, "22 more: agentcli undo --list")
+    assert changed[:3] == ["a.txt +2 -1", "d/new +1 -0", "many/1 +0 -0"]
+    assert (len(changed), changed[-1]) == (41, "23 more: agentcli undo --list")
     told = json.loads(desk.ask("sessions", "show", desk.log.parent.name, "--json").out)
-    assert list(told["changed"]) == ["a.txt"]
+    assert len(told["changed"]) == 62
+    assert told["changed"]["d/new"] == [1, 0]
     assert told["other_changes"][:3] == ["a.txt", "d/empty", "d/new"]
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from agentcli.agent.context_notes import PlanTracker
 from agentcli.features.fork.engine import summarize_course
-from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.types.answers import AnswerParts
 from agentcli.types.errors import Ending
 from agentcli.types.events import Fact, ModeChanged
@@ -31,10 +30,11 @@ def planned(facts: Sequence[Fact]) -> str:
     return planning.proposed or planning.asked
 
 
+NOWHERE = Path("nowhere")
 READERS: dict[str, Callable[[Sequence[Fact]], str]] = {
     "outputs of a run": tallied,
     "plan": planned,
-    "fork": lambda facts: summarize_course(facts, ObjectStore(Path("nowhere"))).answer,
+    "fork": lambda facts: summarize_course(facts, sessions=NOWHERE, workspace=NOWHERE).answer,
     "last words": lambda facts: AnswerParts(facts).last_said,
 }
 

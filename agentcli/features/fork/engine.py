@@ -14,12 +14,10 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from agentcli.agent.journal import Listener
-from agentcli.log.checkpoint.changes import describe_changes, merge_changes
-from agentcli.log.checkpoint.keep import find_store, forget_session
-from agentcli.log.checkpoint.store import ObjectStore
+from agentcli.log.checkpoint.keep import forget_session
 from agentcli.log.paths import SessionPaths, locate_fork_tree
 from agentcli.log.reader import read_session, read_valid_part
-from agentcli.log.rebuild import find_session_store, rebuild_at
+from agentcli.log.rebuild import find_session_store, find_workspace, rebuild_at
 from agentcli.log.sessions import append_facts as append_facts
 from agentcli.log.sessions import copy_session
 from agentcli.session.builder import open_session
@@ -45,7 +43,7 @@ from agentcli.types.settings import Settings
 from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 from agentcli.types.tools import Effect, ErrorKind, ToolResult
 from agentcli.types.verdicts import Verdict
-from agentcli.ui.tally import Tally
+from agentcli.ui.stored_changes import count_changes
 
 
 @dataclass(slots=True)
@@ -61,11 +59,12 @@ class CourseSummary:
 
 
 def summarize_course(
-    facts: Sequence[Fact], store: ObjectStore, *, model: str = ""
+    facts: Sequence[Fact], *, sessions: Path, workspace: Path, model: str = ""
 ) -> CourseSummary:
     """Summarize the facts.
 
-    `store` holds the states around their calls, `model` is the model of the session before them.
+    `workspace` and `model` are those of the session before them. The states around their calls are
+    beside the directory of all sessions.
     """
     course, answer = CourseSummary(model=model), AnswerParts()
     for fact in facts:
@@ -81,7 +80,7 @@ def summarize_course(
             case _:
                 pass
     course.answer = answer.whole
-    course.changed = _find_changes(facts, store)
+    course.changed = count_changes(facts, sessions=sessions, workspace=workspace)
     return course
 
 
@@ -90,20 +89,6 @@ def _finish(course: CourseSummary, fact: CallFinished) -> None:
     course.calls += 1
     course.denied += result.error is ErrorKind.DENIED
     course.failed += result.status == "error" and result.error is not ErrorKind.DENIED
-
-
-def _find_changes(facts: Sequence[Fact], store: ObjectStore) -> dict[str, tuple[int, int]]:
-    """Return the lines added and removed by path, also by commands."""
-    tally = Tally()
-    for fact in facts:
-        tally(fact)
-    own = [fact for fact in tally.checkpoints if not fact.root]
-    try:
-        files = describe_changes(store, merge_changes(store, own).values())
-    except SettingsError:
-        return tally.changed  # the states were deleted: only what tools reported is left
-    tally.replace_changes((*tally.list_unstored_diffs(), *files))
-    return tally.changed
 
 
 # The difference between two directories as one unified diff.
@@ -351,7 +336,7 @@ async def continue_fork(
         await session.close(code)
     return ForkComparison(
         original=_build_original_course(new_fork),
-        fork=summarize_course(seen, find_store(tree, new_fork.paths.directory.parent)),
+        fork=summarize_course(seen, sessions=new_fork.paths.sessions, workspace=tree),
         tree=tree,
         diff=_diff_trees(new_fork, tree),
         exit_code=code,
@@ -387,9 +372,13 @@ def _build_original_course(new_fork: Fork) -> CourseSummary:
         fact = entry.fact
         if entry.seq <= seq and isinstance(fact, SessionStarted | SessionResumed | ModelChanged):
             model = fact.model
-    store = find_session_store(new_fork.origin, new_fork.entries)
     after = [one.fact for one in new_fork.entries if seq < one.seq <= until]
-    return summarize_course(after, store, model=model)
+    return summarize_course(
+        after,
+        sessions=new_fork.origin.sessions,
+        workspace=find_workspace(new_fork.entries),
+        model=model,
+    )
 
 
 def _diff_trees(new_fork: Fork, tree: Path) -> str:

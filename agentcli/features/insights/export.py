@@ -25,7 +25,7 @@ from agentcli.features.insights.transcript import (
     list_session_sums,
 )
 from agentcli.log.reader import read_session
-from agentcli.log.sessions import find_log
+from agentcli.log.sessions import find_session_to_read
 from agentcli.log.writer import VERSION, to_json
 from agentcli.system.plain_text import show_controls, to_plain_text
 from agentcli.types.errors import SettingsError
@@ -244,9 +244,10 @@ def _render_inline(text: str) -> str:
 
 
 def export_session(named: str | None, *, form: str, out: Path | None) -> None:
-    log = find_log(named)
+    paths = find_session_to_read(named)
+    log = paths.log
     recorded = read_session(log, "export")
-    made = build_transcript(recorded.entries)
+    made = build_transcript(recorded.entries, paths.sessions)
     match form:
         case "html":
             text = render_html(made)

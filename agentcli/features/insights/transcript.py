@@ -6,6 +6,7 @@ Markdown and HTML are two renderings of this. Only what users never see is left 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
 from agentcli.types.agents import (
@@ -39,6 +40,7 @@ from agentcli.types.spending import NO_SPENDING, Spending, compute_spending
 from agentcli.types.tools import Command, Diff, ToolResult
 from agentcli.types.verdicts import Verdict
 from agentcli.ui.render.wording import describe_decision, describe_hosted, format_command_ending
+from agentcli.ui.stored_changes import count_changes
 
 
 @dataclass(slots=True)
@@ -98,8 +100,9 @@ class Transcript:
         return words if len(words) <= 80 else words[:79] + "…"
 
 
-def build_transcript(entries: Sequence[Entry]) -> Transcript:
-    made = Transcript()
+def build_transcript(entries: Sequence[Entry], sessions: Path | None = None) -> Transcript:
+    """`sessions` is the directory of all sessions, for what commands changed; None if unknown."""
+    made = Transcript(changed=count_changes([one.fact for one in entries], sessions=sessions))
     for entry in entries:
         _add(made, entry)
         made.spending += compute_spending(entry.fact)
@@ -128,12 +131,12 @@ def _add(made: Transcript, entry: Entry) -> None:
         case TurnStarted(message=message):
             made.turns.append(TranscriptTurn(prompt=message, at=entry.at))
         case _ if made.turns:
-            _add_to_turn(made, made.turns[-1], fact=entry.fact)
+            _add_to_turn(made.turns[-1], entry.fact)
         case _:
             pass
 
 
-def _add_to_turn(made: Transcript, turn: TranscriptTurn, *, fact: Fact) -> None:
+def _add_to_turn(turn: TranscriptTurn, fact: Fact) -> None:
     match fact:
         case ModelReplied():
             _reply(turn, fact)
@@ -144,7 +147,7 @@ def _add_to_turn(made: Transcript, turn: TranscriptTurn, *, fact: Fact) -> None:
                 turn.items.append(called)
             called.verdict = verdict
         case CallFinished(result=result, duration_s=duration_s):
-            _finish(made, turn, result=result, duration_s=duration_s)
+            _finish(turn, result=result, duration_s=duration_s)
         case TokensSpent(why=why):
             what = "An attempt was cut off" if why == "broken_off" else "A model evaluated the call"
             turn.items.append(
@@ -169,18 +172,10 @@ def _reply(turn: TranscriptTurn, fact: ModelReplied) -> None:
     turn.items.extend(TranscriptCall(call) for call in message.tool_calls)
 
 
-def _finish(
-    made: Transcript, turn: TranscriptTurn, *, result: ToolResult, duration_s: float
-) -> None:
+def _finish(turn: TranscriptTurn, *, result: ToolResult, duration_s: float) -> None:
     called = _find_call(turn, result.call_id)
     if called is not None:
         called.result, called.duration_s = result, duration_s
-    if isinstance(result.details, Diff) and result.status == "ok":
-        added, removed = made.changed.get(result.details.path, (0, 0))
-        made.changed[result.details.path] = (
-            added + result.details.added,
-            removed + result.details.removed,
-        )
 
 
 def _find_call(turn: TranscriptTurn, call_id: str) -> TranscriptCall | None:

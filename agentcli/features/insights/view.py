@@ -27,7 +27,7 @@ from agentcli.features.insights.transcript import (
 from agentcli.features.insights.usage import DaySums, UsageStats
 from agentcli.log.paths import locate_sessions
 from agentcli.log.reader import read_session
-from agentcli.log.sessions import find_log
+from agentcli.log.sessions import find_session_to_read
 from agentcli.system.browser import open_file
 from agentcli.system.files import write_private
 from agentcli.types.words import pluralize
@@ -107,10 +107,11 @@ SEARCH = """\
 
 
 def show_view(named: str | None, *, out: Path | None, opens: bool) -> None:
-    log = find_log(named)
+    paths = find_session_to_read(named)
+    log = paths.log
     recorded = read_session(log, "view")
     _show_page(
-        render_view(build_transcript(recorded.entries)),
+        render_view(build_transcript(recorded.entries, paths.sessions)),
         out or log.with_name("view.html"),
         opens=opens,
     )

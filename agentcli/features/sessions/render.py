@@ -5,6 +5,8 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -38,6 +40,7 @@ from agentcli.types.verdicts import Verdict
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import describe_decision, format_age
 from agentcli.ui.report import ReportLine, write_report
+from agentcli.ui.stored_changes import count_changes
 from agentcli.ui.tally import Tally, build_cost_json, build_usage_json
 
 
@@ -175,6 +178,7 @@ def show_session(named: str | None, *, as_json: bool) -> None:
     tally = Tally()
     for fact in facts:
         tally(fact)
+    tally = replace(tally, changed=count_changes(facts, sessions=paths.sessions))
     if as_json:
         turns = [{"prompt": prompt, "ending": ending} for prompt, ending in _list_turns(facts)]
         totals = _build_totals_json(tally) | {"other_changes": _find_other_changes(facts)[0]}
@@ -221,7 +225,7 @@ def _describe_session(summary: SessionSummary, facts: list[Fact], *, tally: Tall
         f"{tally.spending.cost_text}",
         *(
             f"  changed    {show_controls(path)} +{added} -{removed}"
-            for path, (added, removed) in tally.changed.items()
+            for path, (added, removed) in islice(tally.changed.items(), PATHS_SHOWN)
         ),
         *_render_other_changes(facts, tally),
         *(
@@ -242,11 +246,15 @@ def _describe_session(summary: SessionSummary, facts: list[Fact], *, tally: Tall
 
 
 def _render_other_changes(facts: Iterable[Fact], tally: Tally) -> Iterator[str]:
-    found, more = _find_other_changes(facts)
-    paths = [path for path in found if path not in tally.changed]
-    for path in paths[:PATHS_SHOWN]:
+    """Yield what has no counts: directories, and files whose states are deleted."""
+    found, unnamed = _find_other_changes(facts)
+    others = [path for path in found if path not in tally.changed]
+    shown = others[: max(PATHS_SHOWN - len(tally.changed), 0)]
+    for path in shown:
         yield f"  changed    {show_controls(path)}"
-    if more := more + max(len(paths) - PATHS_SHOWN, 0):
+    # With counts, paths have a name here that the record does not give.
+    unnamed = max(unnamed - len(tally.changed.keys() - set(found)), 0)
+    if more := max(len(tally.changed) - PATHS_SHOWN, 0) + len(others) - len(shown) + unnamed:
         yield f"  changed    {more} more: agentcli undo --list"
 
 

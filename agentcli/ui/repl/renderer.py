@@ -31,6 +31,7 @@ from agentcli.ui.repl.key_table import build_table
 from agentcli.ui.repl.status import Status
 from agentcli.ui.repl.transcript import LiveTranscript
 from agentcli.ui.repl.transcript_blocks import Display, ScreenPainter
+from agentcli.ui.stored_changes import count_changes
 
 
 class TranscriptRenderer:
@@ -104,8 +105,9 @@ class TranscriptRenderer:
         if not turns:
             return []
         paths = session.paths
+        changed = count_changes(session.facts, sessions=paths.sessions)
         text = render_exit_summary(
-            replace(self.transcript.tally, session=paths.id),
+            replace(self.transcript.tally, session=paths.id, changed=changed),
             turns=turns,
             duration_s=seconds,
             stopped=stopped,

@@ -12,7 +12,6 @@ from agentcli.features.fork.engine import (
     summarize_course,
 )
 from agentcli.log.audit import audit_log
-from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_log
 from agentcli.types.errors import UsageError
@@ -93,7 +92,7 @@ def test_given_result_answers_the_call(tmp_path: Path) -> None:
 
 
 def test_course_says_what_a_stretch_amounts_to(tmp_path: Path) -> None:
-    course = summarize_course(SESSION, ObjectStore(tmp_path / "kept.git"))
+    course = summarize_course(SESSION, sessions=tmp_path, workspace=tmp_path)
     assert (course.model, course.ending, course.spending.requests) == ("m/n", "done", 4)
     assert (course.calls, course.failed, course.denied) == (3, 1, 1)
     assert course.answer == "It hangs."
