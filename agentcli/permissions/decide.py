@@ -224,8 +224,7 @@ class PolicyDecider:
     def _ask_outside(self, subject: CallSubject) -> Verdict | None:
         """Return an `ask` for reading outside the workspace, but for the user's keys."""
         for reach in subject.outside if self._asks_outside else ():
-            keys = find_reserved(Path(os.path.realpath(home_of_user())))
-            if not keys.why_hidden(reach.real) and exists(reach.real):
+            if not why_unreachable(reach):
                 reason = f"{reach.written} is outside the workspace"
                 return Verdict(decision="ask", by="mode", reason=reason)
         return None
@@ -312,6 +311,12 @@ class PolicyDecider:
     def _active(self) -> list[PermissionRule]:
         """The rules that are valid now, by their `when`."""
         return [rule for rule in self._rules if rule.when == "always" or self._is_untrusted()]
+
+
+def why_unreachable(reach: ReachedPath) -> str:
+    """Return why no approval lets a tool read a path outside the workspace; empty if one does."""
+    keys = find_reserved(Path(os.path.realpath(home_of_user())))
+    return keys.why_hidden(reach.real) or ("" if exists(reach.real) else "it does not exist")
 
 
 def _why_not_reading(

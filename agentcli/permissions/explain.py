@@ -2,13 +2,25 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
-from agentcli.permissions.decide import PolicyDecider
+from agentcli.permissions.decide import PolicyDecider, why_unreachable
 from agentcli.permissions.granting import add_grants
 from agentcli.permissions.review import LineCoverage
 from agentcli.permissions.shell import OpaqueLine
-from agentcli.permissions.subject import KNOWN_TOOLS, SHELL, WEB_FETCH, SubjectFactory
-from agentcli.permissions.suggest import find_remedy, suggest_rules
+from agentcli.permissions.subject import (
+    KNOWN_TOOLS,
+    SHELL,
+    WEB_FETCH,
+    CallSubject,
+    SubjectFactory,
+)
+from agentcli.permissions.suggest import (
+    find_remedy,
+    format_options,
+    suggest_for_call,
+    suggest_rules,
+)
 from agentcli.system.grants import flatten_request, parse_request
 from agentcli.types.errors import UsageError
 from agentcli.types.fast_dataclass import dataclass
@@ -56,6 +68,8 @@ class Explanation:
     """The file and line, or the option, of the rule that decides."""
     suggestion: RuleSuggestion | None
     """Rules that would allow it; None if it is allowed already or nothing can allow it."""
+    rules: tuple[str, ...] = ()
+    """The same, or the rule for every command if none is for this line."""
     remedies: tuple[str, ...] = ()
     """The options that would permit it, or what a rule must give."""
     parts: tuple[PartView, ...] = ()
@@ -71,7 +85,7 @@ def explain(
     effect = _guess_effect(tool, tool_input, proves_read=decider.proves_read)
     subject = subjects.build(tool, tool_input, effect=effect, source=_name_source(tool))
     review = decider.review(subject, mode=mode)
-    verdict = add_grants(review.verdict, review)
+    verdict = _refuse_unreachable(add_grants(review.verdict, review), subject)
     is_open = verdict.decision == "ask" and verdict.by == "mode"
     suggestion = suggest_rules(review) if is_open else None
     return Explanation(
@@ -81,7 +95,8 @@ def explain(
         verdict=verdict,
         where=decider.locate_rule(verdict),
         suggestion=suggestion,
-        remedies=_list_remedies(suggestion, is_call_open=review.verdict.decision == "ask"),
+        rules=suggest_for_call(subject, suggestion) if suggestion else (),
+        remedies=_list_remedies(suggestion, subject, is_call_open=review.verdict.decision == "ask"),
         parts=tuple(_explain_parts(review.coverage)) if review.coverage else (),
         not_plain=subject.line.reason if isinstance(subject.line, OpaqueLine) else "",
         why_not_read=review.why_not_read,
@@ -96,10 +111,26 @@ def _explain_parts(coverage: LineCoverage) -> Iterator[PartView]:
         yield PartView(one.part.source, one.why_not_read is None, why)
 
 
-def _list_remedies(suggestion: RuleSuggestion | None, *, is_call_open: bool) -> tuple[str, ...]:
+def _refuse_unreachable(verdict: Verdict, subject: CallSubject) -> Verdict:
+    """Return a denial if the mode allows reading a path that the tool cannot reach."""
+    if verdict.decision != "allow" or verdict.by != "mode":
+        return verdict
+    for reach in subject.outside:
+        if why := why_unreachable(reach):
+            reason = f"{reach.written} is outside the workspace, and {why}"
+            return replace(verdict, decision="deny", reason=reason)
+    return verdict
+
+
+def _list_remedies(
+    suggestion: RuleSuggestion | None, subject: CallSubject, *, is_call_open: bool
+) -> tuple[str, ...]:
     if suggestion is None:
         return ()
     options, only_by_rule = find_remedy(suggestion, is_call_open=is_call_open)
+    if is_call_open and not suggestion.rules and not only_by_rule:
+        wide = suggest_for_call(subject, suggestion)
+        options = format_options(wide, suggestion.grants.hosts)
     in_rule = f"a rule with {only_by_rule}" if only_by_rule else ""
     return tuple(filter(None, (options, in_rule)))
 

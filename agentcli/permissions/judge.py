@@ -14,7 +14,12 @@ from agentcli.permissions.granting import add_grants
 from agentcli.permissions.review import CallReview, EvaluationRequest
 from agentcli.permissions.rules import make_answer_rule, make_line_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
-from agentcli.permissions.suggest import find_remedy, format_options, suggest_rules
+from agentcli.permissions.suggest import (
+    find_remedy,
+    format_options,
+    suggest_for_call,
+    suggest_rules,
+)
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS
@@ -274,7 +279,8 @@ def _find_wide_remedy(
     if subject.line is None:
         why = f" ({suggestion.reason})" if suggestion.reason != reason else ""
         return "", f"; no rule can allow it{why}"
-    remedy = format_options(("bash",), suggestion.grants.hosts)
+    rules = suggest_for_call(subject, suggestion)
+    remedy = format_options(rules, suggestion.grants.hosts)
     return remedy, "; a rule could allow a simpler command"
 
 

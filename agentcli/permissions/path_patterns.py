@@ -127,6 +127,11 @@ class PathPattern:
         name = self._spell_path(path, root)
         return name is not None and len(name) <= LONGEST_CHARS and _compile_strict(self.glob)(name)
 
+    def covers_all_below(self, path: Path, root: Path) -> bool:
+        """Return whether all below the path matches strictly, so that it can be searched."""
+        folder = self.glob.removesuffix("/**")
+        return folder != self.glob and PathPattern(folder).covers(path, root)
+
     def touches(self, path: Path, root: Path) -> bool:
         """Return whether the path or a folder above it matches, ignoring case. For ask and deny."""
         name = self._spell_path(path, root)

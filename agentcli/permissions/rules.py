@@ -210,6 +210,8 @@ class PermissionRule:
     def _covers(self, reach: ReachedPath, subject: CallSubject) -> bool:
         if self.path is None:
             return any(reach.real.is_relative_to(root) for root in subject.roots)
+        if subject.tool in READING and self.path.covers_all_below(reach.real, subject.root):
+            return True
         return self.path.covers(reach.real, subject.root)
 
     def _touches(self, reach: ReachedPath, root: Path) -> bool:

@@ -51,6 +51,7 @@ _DESTROYING = {
 
 
 WORKSPACE_EDITS = "edit(./**)"
+_EVERY_COMMAND = "bash"
 
 
 def format_options(rules: Iterable[str], hosts: Iterable[str] = ()) -> str:
@@ -70,6 +71,11 @@ def find_remedy(suggestion: RuleSuggestion, *, is_call_open: bool) -> tuple[str,
     others = replace(suggestion.grants, hosts=())
     rules = suggestion.rules if is_call_open else ()
     return format_options(rules, suggestion.grants.hosts), ", ".join(format_grants(others))
+
+
+def suggest_for_call(subject: CallSubject, suggestion: RuleSuggestion) -> tuple[str, ...]:
+    """Return the suggested rules, or the one that allows every command if none is for this line."""
+    return suggestion.rules or (() if subject.line is None else (_EVERY_COMMAND,))
 
 
 def suggest_rules(review: CallReview) -> RuleSuggestion:

@@ -232,11 +232,11 @@ def iter_outermost(paths: Iterable[Path], *, beside: Iterable[Path] = ()) -> Ite
 
 def list_granted(grants: Grants, paths: SandboxPaths) -> tuple[Path, ...]:
     """Return the other paths a command may write. `/` is left out: it would mean no sandbox."""
-    usable = filter(_is_as_granted, grants.writable)
+    usable = filter(is_usable_grant, grants.writable)
     return tuple(iter_outermost(usable, beside=(paths.workspace,)))
 
 
-def _is_as_granted(path: Path) -> bool:
+def is_usable_grant(path: Path) -> bool:
     """Return whether a granted path, which was real, still is: a link may have replaced it."""
     return exists(path) and path != path.parent and _resolve(path) == path
 
@@ -248,7 +248,7 @@ def without_hosts(grants: Grants) -> Grants:
 
 def list_readable(grants: Grants, paths: SandboxPaths) -> tuple[Path, ...]:
     """Return the other paths a command may read by its grants, but not write."""
-    usable = filter(_is_as_granted, grants.readable)
+    usable = filter(is_usable_grant, grants.readable)
     return tuple(iter_outermost(usable, beside=(paths.workspace, *list_granted(grants, paths))))
 
 

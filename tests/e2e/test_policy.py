@@ -41,6 +41,53 @@ def test_explanation_as_json_tells_what_would_allow_it(home: Path, workspace: Pa
     assert json.loads(again.out)["decision"] == "allow"
 
 
+OUTSIDE = {
+    "read_file: {}/notes": "ask",
+    "grep: {}": "ask",
+    "find_files: ..": "ask",
+    "read_file: {}/.ssh/id_rsa": "deny",
+    "read_file: {}/missing": "deny",
+    "read_file: a.txt": "allow",
+}
+
+
+@pytest.mark.parametrize("query", OUTSIDE)
+def test_explanation_knows_what_tools_do_not_reach(query: str, home: Path, workspace: Path) -> None:
+    (home / ".ssh").mkdir()
+    (home / ".ssh/id_rsa").write_text("key")
+    (home / "notes").write_text("x")
+    command = ("policy", "explain", "-C", workspace, "-o", "json", query.format(home))
+    told = json.loads(agentcli(*command, home=home).out)
+    assert told["decision"] == OUTSIDE[query]
+    if told["decision"] != "allow":
+        assert "is outside the workspace" in told["reason"]
+    if told["decision"] == "ask":
+        options = [part for rule in told["to_allow"] for part in ("--allow", rule)]
+        assert json.loads(agentcli(*command, *options, home=home).out)["decision"] == "allow"
+
+
+def test_explanation_and_run_name_the_same_option(home: Path, workspace: Path) -> None:
+    query = ("policy", "explain", "-C", workspace, "bash: cat ~/x")
+    assert "  to allow    --allow bash\n" in agentcli(*query, home=home).out
+    assert "would be allowed" in agentcli(*query, "--allow", "bash", home=home).out
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": "cat ~/x"}}]}, "ok"])
+    ran = agentcli("run", "-C", workspace, "--model", model, "x", home=home)
+    assert "  fix: --allow bash\n" in ran.err
+
+
+def test_explanation_gives_only_directories_that_a_command_gets(
+    home: Path, workspace: Path, tmp_path: Path
+) -> None:
+    given, missing = tmp_path / "given", tmp_path / "missing"
+    given.mkdir()
+    (home / ".config/agentcli/rules.toml").write_text(
+        f'{GIVES}writable = ["{given}", "{missing}"]\n'
+    )
+    told = agentcli("policy", "explain", "-C", workspace, "bash: touch a", home=home).out
+    assert f"can also write {given}\n" in told
+    assert f"  not given   {missing}: it does not exist" in told
+
+
 @pytest.mark.parametrize("query", ["git push", "bash: {not json", "frob: x", "bash:"])
 def test_query_that_is_no_call_is_a_usage_error(query: str, home: Path, workspace: Path) -> None:
     ran = agentcli("policy", "explain", "-C", workspace, query, home=home)

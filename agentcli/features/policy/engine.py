@@ -27,6 +27,7 @@ from agentcli.permissions.rules import PermissionRule
 from agentcli.permissions.subject import SubjectFactory
 from agentcli.sandbox.choose import SandboxScope, choose_sandbox
 from agentcli.sandbox.environment import build_environment
+from agentcli.sandbox.paths import is_usable_grant
 from agentcli.session.configuration import load_configuration, load_rules
 from agentcli.session.directories import Directories, OwnDirectories, locate_own_directories
 from agentcli.session.project import load_project, load_project_rules
@@ -54,6 +55,8 @@ class PolicyAnswer:
     layer: str
     """The sandbox that a command would run in; empty if there is none."""
     why_no_layer: str = ""
+    not_given: tuple[Path, ...] = ()
+    """Directories that a rule names, and that no command gets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,7 @@ def explain_call(settings: Settings, query: str) -> PolicyAnswer:
         own=own,
         is_confined=bool(layer) or settings.sandbox == "off",
         has_sandbox=bool(layer),
+        asks_outside=True,
     )
     explanation = explain(
         tool,
@@ -96,7 +100,19 @@ def explain_call(settings: Settings, query: str) -> PolicyAnswer:
         ),
         mode=settings.mode,
     )
-    return PolicyAnswer(explanation=explanation, layer=layer, why_no_layer=why_none)
+    granted = explanation.verdict.grants
+    usable = replace(
+        granted,
+        writable=tuple(filter(is_usable_grant, granted.writable)),
+        readable=tuple(filter(is_usable_grant, granted.readable)),
+    )
+    both = (*granted.writable, *granted.readable)
+    return PolicyAnswer(
+        explanation=replace(explanation, verdict=replace(explanation.verdict, grants=usable)),
+        layer=layer,
+        why_no_layer=why_none,
+        not_given=tuple(path for path in both if not is_usable_grant(path)),
+    )
 
 
 def replay_policy(settings: Settings, runs: str, *, mode: Mode | None) -> PolicyReplay:
@@ -173,6 +189,7 @@ def _build_decider(
     own: OwnDirectories,
     is_confined: bool,
     has_sandbox: bool = True,
+    asks_outside: bool = False,
 ) -> PolicyDecider:
     search_path = build_environment(os.environ, workspace=workspace).get("PATH", "")
     prover = ReadProver(
@@ -184,6 +201,7 @@ def _build_decider(
             prover=prover, is_confined=is_confined, has_sandbox=has_sandbox
         ),
         own=own.all,
+        asks_outside=asks_outside,
     )
 
 

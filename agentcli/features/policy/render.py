@@ -79,6 +79,8 @@ def _list_facts(answer: PolicyAnswer) -> Iterator[tuple[str, str]]:
     yield "read-only", "yes" if explained.why_not_read is None else explained.why_not_read
     if explained.tool == "bash":
         yield "sandbox", _describe_sandbox(answer)
+    for path in answer.not_given:
+        yield "not given", f"{path}: it does not exist, or a link leads elsewhere"
     yield from (("to allow", words) for words in _list_remedies(explained))
 
 
@@ -127,8 +129,9 @@ def _explanation_json(answer: PolicyAnswer) -> dict[str, Any]:
             "readable": list(map(str, verdict.grants.readable)),
             "credentials": list(verdict.grants.credentials),
             "outside": verdict.grants.outside,
+            "not_given": list(map(str, answer.not_given)),
         },
-        "to_allow": list(suggestion.rules) if suggestion else [],
+        "to_allow": list(explained.rules),
         "why_not_allowable": suggestion.reason if suggestion else "",
     }
 

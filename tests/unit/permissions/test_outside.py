@@ -71,6 +71,18 @@ def test_always_is_for_the_directory(workspace: Path, notes: Path) -> None:
     assert (verdict.decision, verdict.grants.readable) == ("allow", (other,))
 
 
+@pytest.mark.parametrize("tool", ["grep", "find_files"])
+def test_always_for_a_search_lets_the_next_one_search_the_same_directory(
+    tool: str, workspace: Path, notes: Path
+) -> None:
+    decider = build(workspace)
+    search = see(workspace, notes.parent, tool)
+    (rule,) = suggest_rules(decider.review(search, mode="auto")).rules
+    decider.add(parse_rule(rule, "allow", source="session"))
+    assert decide(decider, search).decision == "allow"
+    assert decide(decider, see(workspace, notes.parent.parent, tool)).decision == "ask"
+
+
 def test_nobody_is_asked_where_nobody_can_answer(workspace: Path, notes: Path) -> None:
     verdict = decide(build(workspace, can_ask=False), see(workspace, notes))
     assert (verdict.decision, verdict.grants) == ("allow", Grants())  # the tool refuses it
