@@ -151,6 +151,8 @@ _OPTION = re.compile(
     r"--(?P<name>max-(?:cost|tokens|turns|wait)|timeout|tool-timeout|strict-cost)"
     r"(?: (?P<value>\d+))?"
 )
+_COMMAND = re.compile(r"--(model|mode|effort|add-dir)\b")
+"""The options that are slash commands in the session, with the same argument."""
 _ANSWER_LABELS = {"accept": "accepted", "decline": "declined", "cancel": "no answer"}
 
 
@@ -205,13 +207,15 @@ def adapt_hint(hint: str) -> str:
     """Return the hint for a user inside the session. An option of `agentcli run` is a setting here.
 
     Neither a setting nor a variable set elsewhere reaches a program that is already running."""
+    if hint.startswith("/"):
+        return hint  # of the session itself, whose commands have options of their own
     if hint.startswith("agentcli login"):
         return hint.partition("   or: ")[0].replace("agentcli ", "/")
     if hint.startswith("export "):
         return f"quit, {hint}, then agentcli --continue"
     within = _OPTION.sub(_format_setting, hint)
     is_setting = within != hint
-    return re.sub(r"--model\b", "/model", f"{within}{CONTINUE_HINT}" if is_setting else within)
+    return _COMMAND.sub(r"/\1", f"{within}{CONTINUE_HINT}" if is_setting else within)
 
 
 def _format_setting(option: "re.Match[str]") -> str:

@@ -64,6 +64,14 @@ def test_option_of_a_run_is_a_setting_of_the_session() -> None:
         "Try again in 1h, or allow it: max_wait = 3600 in settings.toml, then agentcli --continue"
     )
     assert adapt_hint("or another model: --model") == "or another model: /model"
+    assert adapt_hint("--add-dir DIR, or DIR:ro") == "/add-dir DIR, or DIR:ro"
+
+
+def test_command_of_the_session_keeps_its_own_options() -> None:
+    assert adapt_hint("/show N [--model]") == "/show N [--model]"
+    assert adapt_hint("/memory add [--project|--user] TEXT") == (
+        "/memory add [--project|--user] TEXT"
+    )
 
 
 def test_interrupt_says_what_stays() -> None:
