@@ -237,17 +237,17 @@ class HostJudge:
             return _deny(str(error))
         if verdict.decision != "ask":
             return verdict
+        unattended = _deny_unattended(verdict, self._name_option(host, port))
         if self._ask_user is None:
-            rule = self._name_rule(host, port)
-            way = f"--network {shlex.quote(_name_host(host, port))}"
-            remedy = way if self._kind == "network" else f"--allow {shlex.quote(rule)}"
-            return _deny_unattended(verdict, remedy)
+            return unattended
         async with self._one_at_a_time:
             # The answer to the previous question may have been "for the whole session".
             now = self._decide(host, port, grants)
             if now.decision != "ask":
                 return now
-            return await self._ask(self._ask_user, call_id, host=host, port=port, verdict=now)
+            answer = await self._ask(self._ask_user, call_id, host=host, port=port, verdict=now)
+        # If nobody answered, whoever could is gone.
+        return replace(answer, remedy=unattended.remedy) if answer.by == "nobody" else answer
 
     async def _ask(
         self, ask_user: AskUser, call_id: str, *, host: str, port: int, verdict: Verdict
@@ -277,6 +277,12 @@ class HostJudge:
         if answer.is_lasting and not (is_asked_always and answer.decision == "allow"):
             self._add_rule(make_answer_rule(rule, answer))
         return _deny_unless_allowed(answer)
+
+    def _name_option(self, host: str, port: int) -> str:
+        """Return the option that would permit the host."""
+        if self._kind == "network":
+            return f"--network {shlex.quote(_name_host(host, port))}"
+        return f"--allow {shlex.quote(self._name_rule(host, port))}"
 
     def _name_rule(self, host: str, port: int) -> str:
         return f"{self._kind}({_ACTS.get(self._kind, '')}{_name_host(host, port)})"

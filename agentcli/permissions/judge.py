@@ -150,7 +150,14 @@ class PolicyJudge:
             # The answer to the previous question may have been "for the whole session".
             case = self._renew(case)
             now = add_grants(_apply_hooks(case.review.verdict, by_hooks), case.review)
-            return await self._ask(case, verdict) if now.decision == "ask" else now
+            if now.decision != "ask":
+                return now
+            answer = await self._ask(case, verdict)
+        if answer.by == "nobody":  # whoever could answer is gone
+            is_open = on_call.decision == "ask"
+            unattended = _deny_unattended(case.review, verdict, is_call_open=is_open)
+            return replace(answer, remedy=unattended.remedy)
+        return answer
 
     async def _ask_hooks(self, case: _JudgedCall, verdict: Verdict) -> Verdict | None:
         """Return the answer of a PermissionRequest hook, or None if the user must give it.

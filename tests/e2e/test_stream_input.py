@@ -238,6 +238,7 @@ def test_question_that_is_open_when_the_input_ends_is_denied(home: Path) -> None
     ran = run(home, [write("a.txt"), "No.", "No."], prompt("go"))
     (denial,) = ran.events[-1]["denials"]
     assert (denial["by"], ran.code) == ("nobody", 5)
+    assert denial["allow"] == ran.events[-1]["error"]["fix"] == "--allow 'edit(./a.txt)'"
 
 
 def test_interrupt_stops_the_turn_and_the_next_prompt_goes_on(home: Path) -> None:
