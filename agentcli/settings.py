@@ -8,6 +8,7 @@ import errno
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from platformdirs import user_config_path
 
-from agentcli.system.files import is_utf8, read_regular
+from agentcli.system.files import is_directory, is_utf8, read_regular
 from agentcli.system.home import expand_home
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError, UsageError
@@ -146,9 +147,39 @@ def read_toml(path: Path) -> RawValues:
 
 def build_unreadable_error(path: Path, error: OSError) -> SettingsError:
     """Return the error for one of the user's own files that cannot be read."""
-    fixes = {errno.EISDIR: "rmdir", errno.EACCES: "chmod u+r", errno.ELOOP: "rm"}
+    fixes = {errno.EISDIR: "rmdir", errno.ELOOP: "rm"}
     hint = f"{fixes.get(error.errno or 0, 'ls -l')} {path}"
+    if error.errno == errno.EACCES:
+        hint = _suggest_access(path)
     return SettingsError(f"cannot read {path}: {error.strerror}", hint=hint)
+
+
+def _suggest_access(path: Path) -> str:
+    """Return the command by which the user can read a file: only owners change modes."""
+    closed = next((one for one in (*reversed(path.parents), path) if not _is_open(one)), path)
+    with suppress(OSError):  # what cannot be looked at is not theirs to open
+        if closed.stat().st_uid == os.geteuid():
+            return f"chmod u+{'r' if closed == path else 'rx'} {closed}"
+    named = os.environ.get("XDG_CONFIG_HOME", "")
+    return "unset XDG_CONFIG_HOME" if named and path.is_relative_to(named) else f"ls -ld {closed}"
+
+
+def _is_open(path: Path) -> bool:
+    return os.access(path, os.X_OK if is_directory(path) else os.R_OK)
+
+
+def suggest_other_value(settings: Settings, key: str) -> str:
+    """Return what changes a value, wherever the user has set it: variable, option or file."""
+    variable = _name_variable(key)
+    if key not in settings.explicit_keys:
+        return f"change {key} in {get_user_directory() / SETTINGS_FILE}"
+    if os.environ.get(variable) == str(getattr(settings, key)):
+        return f"unset {variable}"
+    return f"--{key.replace('_', '-')}, with another value"
+
+
+def _name_variable(key: str) -> str:
+    return f"AGENTCLI_{key.upper()}"
 
 
 def _build_toml_error(path: Path, error: ValueError) -> SettingsError:
@@ -159,7 +190,7 @@ def _read_environment(environ: Mapping[str, str]) -> RawValues:
     """Return the values of variables such as `AGENTCLI_MODEL`: the setting's name in capitals."""
     found: dict[str, Any] = {}
     for key in _CHECKS:
-        value = environ.get(f"AGENTCLI_{key.upper()}")
+        value = environ.get(_name_variable(key))
         if value:
             found[key] = value
     return found
@@ -181,13 +212,29 @@ def check_values(
         if value is None:
             continue
         try:
-            found[key] = check(value)
+            found[key] = _parse_typed(check, value) if _is_file(source) else check(value)
         except (ValueError, TypeError) as fault:
             name = f"--{key.replace('_', '-')}" if error is UsageError else key
             raise error(
                 f"{source}{name} must be {fault}, not {value!r}",
                 hint=_suggest_fix(key, source, command=command),
             ) from None
+    return found
+
+
+def _is_file(source: str) -> bool:
+    return source not in ("", _ENVIRONMENT)
+
+
+def _parse_typed(check: Callable[[Any], Any], value: Any) -> Any:
+    """Parse a value of a file, which has types: what is no text there must not be written as one.
+
+    Variables and options have nothing but text."""
+    found = check(value)
+    if isinstance(value, str) and isinstance(found, bool):
+        raise ValueError("true or false, without quotes")
+    if isinstance(value, str) and check in (_parse_whole, parse_amount):
+        raise ValueError("a number, without quotes")
     return found
 
 
@@ -200,7 +247,7 @@ def _suggest_key(key: str) -> str:
 
 def _suggest_fix(key: str, source: str, *, command: str) -> str:
     if source == _ENVIRONMENT:
-        return f"unset AGENTCLI_{key.upper()}"
+        return f"unset {_name_variable(key)}"
     if source:
         return f"edit {source.removesuffix(': ')}"
     return f"agentcli {command} --help" if command else "agentcli --help"

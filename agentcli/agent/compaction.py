@@ -213,6 +213,7 @@ class Compactor:
         *,
         window: Window,
         store_result: StoreResult,
+        suggest_larger_window: Callable[[], str] = lambda: "use a model with a larger window",
         run_before_compaction: BeforeCompaction | None = None,
     ) -> None:
         """`window` returns the size for the current model, or None if it is not known.
@@ -221,6 +222,7 @@ class Compactor:
         self._journal = journal
         self._window = window
         self._store_result = store_result
+        self._suggest_larger_window = suggest_larger_window
         self._run_before = run_before_compaction
         self.size = RequestSize()
         """The size of the conversation, as far as its provider has counted it."""
@@ -307,7 +309,7 @@ class Compactor:
                 f"the window of {window} tokens is too small: system prompt, tools, instructions "
                 f"and the task alone need about {least}",
                 kind=ProviderErrorKind.OVERFLOW,
-                hint="agentcli prompt shows their sizes; use a model with a larger window",
+                hint=f"agentcli prompt shows their sizes; {self._suggest_larger_window()}",
             )
 
     def _measure_smallest(self, request: Request) -> int:

@@ -274,6 +274,7 @@ def build_model_client(
         compactor=Compactor(
             journal,
             window=session_model.get_window,
+            suggest_larger_window=session_model.suggest_larger_window,
             store_result=parts.builtin_tools.store_result,
             run_before_compaction=hooks.run_before_compaction if hooks else None,
         ),

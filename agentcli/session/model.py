@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from platformdirs import user_cache_path
 
 from agentcli.session.configuration import require_permitted_model
+from agentcli.settings import suggest_other_value
 from agentcli.types.errors import AgentError, MissingKeyError, SettingsError
 from agentcli.types.events import EffortChanged, Emit, Fact, ModelChanged, Warned
 from agentcli.types.fast_dataclass import dataclass
@@ -440,6 +441,12 @@ class SessionModel:
         message = f"{overloaded} does not answer; continuing with {self.current.name}"
         self._emit(Warned(code="model.fallback", message=message))
         return True
+
+    def suggest_larger_window(self) -> str:
+        """Return what gives the model more than the window in use."""
+        if self._settings.window and self._settings.window == self.get_window():
+            return suggest_other_value(self._settings, "window")
+        return "use a model with a larger window"
 
     def get_window(self) -> int | None:
         """Return the usable window in tokens, or None if it is not known."""

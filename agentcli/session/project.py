@@ -122,9 +122,15 @@ class Project:
         return tuple(map(self.root.joinpath, self.files.scripts)) if self.is_trusted else ()
 
     def trust(self) -> "Project":
-        """Trust the project until something in it changes. Raise SettingsError."""
+        """Trust the project until something in it changes.
+
+        Raise SettingsError, also if its settings, rules or hooks would stop every session."""
+        trusted = replace(self, standing="trusted")
+        apply_project(Settings(workspace=self.root), trusted)
+        load_project_rules(trusted)
+        load_project_hooks(trusted)
         self.store.trust(self.files)
-        return replace(self, standing="trusted")
+        return trusted
 
     def is_unchanged(self) -> bool:
         """Return whether the files on disk are still those that were read."""

@@ -302,3 +302,20 @@ def test_large_request_is_told_with_its_price_before_it_is_sent(home: Path) -> N
         r"\(it is the first request\): about \$0\.\d\d\n",
         ran.err,
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "key"), [("window = 10", "window"), ('mcp_config = "/nope"', "mcp_config")]
+)
+def test_setting_that_cannot_be_used_is_named_where_it_is_set(
+    line: str, key: str, home: Path
+) -> None:
+    file = home / ".config/agentcli/settings.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"{line}\n")
+    run = ("run", "--model", script(home / "s.json", ["Hi."]), "x")
+    assert f"change {key} in {file}" in agentcli(*run, home=home).err
+    file.unlink()
+    value = line.partition(" = ")[2].strip('"')
+    variable = f"AGENTCLI_{key.upper()}"
+    assert f"unset {variable}\n" in agentcli(*run, home=home, env={variable: value}).err

@@ -239,6 +239,14 @@ def test_project_settings_that_are_not_a_projects_are_refused_with_their_line(
     assert run(home, repository).code == 0
 
 
+def test_project_that_would_stop_every_session_is_not_trusted(home: Path, repository: Path) -> None:
+    (repository / ".agentcli/settings.toml").write_text('max_turns = "x"\n')
+    refused = agentcli("trust", repository, home=home)
+    assert refused.code == 3
+    assert "max_turns must be a whole number above 0" in refused.err
+    assert agentcli("trust", "--list", home=home).out == ""
+
+
 def test_trust_command_shows_lists_and_revokes(
     home: Path, repository: Path, ran_mark: Path
 ) -> None:

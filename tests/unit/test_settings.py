@@ -60,6 +60,9 @@ def test_every_quirk_of_a_server_can_be_set(home: Path) -> None:
         "max_wait = -1",
         "store = 2",
         "max_turns = 1.5",
+        'max_turns = "5"',
+        'max_cost = "2"',
+        'strict_cost = "true"',
         "timeout = true",
         f"max_cost = 1{'0' * 400}",
         f"timeout = 1{'0' * 400}",
@@ -78,7 +81,6 @@ def test_wrong_value_is_refused_with_what_would_be_right(home: Path, text: str) 
     ("code", "hint"),
     [
         (errno.EISDIR, "rmdir"),
-        (errno.EACCES, "chmod u+r"),
         (errno.ELOOP, "rm"),
         (errno.EIO, "ls -l"),
     ],
@@ -87,6 +89,20 @@ def test_file_that_cannot_be_read_has_a_hint_for_its_reason(code: int, hint: str
     path = Path("/home/me/settings.toml")
     told = build_unreadable_error(path, OSError(code, os.strerror(code)))
     assert told.hint == f"{hint} {path}"
+
+
+def test_only_the_owner_of_a_file_is_told_to_open_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = OSError(errno.EACCES, os.strerror(errno.EACCES))
+    own = home / "settings.toml"
+    own.touch()
+    assert build_unreadable_error(own, refused).hint == f"chmod u+r {own}"
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    other = home / "closed/agentcli/settings.toml"
+    assert build_unreadable_error(other, refused).hint == f"ls -ld {home / 'closed'}"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "closed"))
+    assert build_unreadable_error(other, refused).hint == "unset XDG_CONFIG_HOME"
 
 
 def test_link_that_leads_to_itself_is_to_be_removed(home: Path) -> None:

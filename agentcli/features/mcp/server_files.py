@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from agentcli.session.configuration import apply_managed, keeps_sandbox
 from agentcli.session.plugins import build_server_table, get_data_directory, load_plugins
 from agentcli.session.project import Project, get_trust_directory
-from agentcli.settings import SERVERS_FILE, get_user_directory
+from agentcli.settings import SERVERS_FILE, get_user_directory, suggest_other_value
 from agentcli.system.extras import build_extra_command, is_installed
 from agentcli.system.files import build_unwritable_error, read_regular
 from agentcli.types.errors import SettingsError
@@ -90,7 +90,7 @@ def read_entries(
         if (text := _read_text(path, read_regular)) is not None
     ]
     if settings.mcp_config is not None:
-        texts.insert(0, (_read_required(settings.mcp_config), settings.mcp_config, True))
+        texts.insert(0, (_read_required(settings.mcp_config, settings), settings.mcp_config, True))
     if project is not None and (theirs := project.read_text("mcp.json")) is not None:
         texts.append((theirs, project.files.directory / "mcp.json", False))
     foreign = project.read_foreign_servers() if project else {}
@@ -175,8 +175,11 @@ def _read_text(path: Path, read: Callable[[Path], bytes]) -> str | None:
         ) from error
 
 
-def _read_required(path: Path) -> str:
+def _read_required(path: Path, settings: Settings) -> str:
     text = _read_text(path, Path.read_bytes)  # it may be a pipe: --mcp-config <(command)
     if text is None:
-        raise SettingsError(f"file not found: {path}", hint="--mcp-config FILE")
+        raise SettingsError(
+            f"file not found: {path} (mcp_config)",
+            hint=suggest_other_value(settings, "mcp_config"),
+        )
     return text
