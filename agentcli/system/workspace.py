@@ -46,12 +46,12 @@ _SKIPPED = frozenset({".git", ".agentcli", "node_modules", "__pycache__", ".venv
 
 
 def find_closest_path(root: Path, given: str) -> str | None:
-    """Return the closest path below the root, printable. Links are not followed."""
+    """Return the closest path below the root that can be given. Links are not followed."""
     parts = [part for part in given.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     if not parts or len(parts) > DEEPEST or "\0" in given:
         return None
     near = _find_respelling(root, parts) or _find_elsewhere(root, parts)
-    return to_printable(near) if near else None
+    return near if near and to_printable(near) == near else None
 
 
 def _find_respelling(root: Path, parts: list[str]) -> str | None:
@@ -317,6 +317,11 @@ class Workspace:
         return None if near and self.hides and self.hides(self.root / near) else near
 
     def build_missing_error(self, path: WorkspacePath) -> ToolError:
+        if not self.is_work(path) and os.path.lexists(path.name):
+            return ToolError(
+                f"{path.given} is outside the workspace. Tools and commands have temporary files "
+                "of their own."
+            )
         hint = _hint_form(path) or (self._hint(path.relative) if path.root == self.root else "")
         if not hint and _WILDCARDS & set(path.given):
             hint = " A path has no wildcards: give them as glob, to find_files or grep."
@@ -432,8 +437,17 @@ def _hint_parent(path: WorkspacePath) -> str:
     for count in range(1, len(path.parts)):
         folder = path.root.joinpath(*path.parts[:count])
         if not os.path.lexists(folder):
-            return f" There is no directory {to_printable('/'.join(path.parts[:count]))}."
-    return ""
+            known_as = PurePath(path.name).parents[len(path.parts) - count - 1]
+            return f" There is no directory {to_printable(str(known_as))}."
+    return _hint_bytes(path)
+
+
+def _hint_bytes(path: WorkspacePath) -> str:
+    """Return that there is such a file, if only its shown name can be given as text."""
+    name = path.parts[-1] if path.parts else ""
+    if not any(to_printable(one) == name != one for one in _list_names(path.path.parent)):
+        return ""
+    return " There is one, but its name has bytes that are no text: only bash can open it."
 
 
 def _build_refusal(path: WorkspacePath, error: OSError) -> ToolError:

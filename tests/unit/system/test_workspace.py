@@ -141,8 +141,14 @@ def test_names_with_newlines_or_invalid_utf8_are_escaped(workspace: Workspace) -
         (workspace.root / name).write_text("here")
         assert content(workspace, name) == b"here"
     assert workspace.locate("two\nlines").given == "two\\nlines"
-    assert refusal(content, workspace, os.fsdecode(b"bad\xfe.txt")) == (
-        "No such file: bad\\xfe.txt. Did you mean bad\\xff.txt?"
+
+
+def test_name_that_is_no_text_is_not_offered_but_explained(workspace: Workspace) -> None:
+    (workspace.root / os.fsdecode(b"bad\xff.txt")).touch()
+    assert refusal(content, workspace, "bad.txt") == "No such file: bad.txt."
+    assert refusal(content, workspace, "bad\\xff.txt") == (
+        "No such file: bad\\xff.txt. There is one, but its name has bytes that are no text: "
+        "only bash can open it."
     )
 
 
@@ -323,3 +329,21 @@ def test_link_out_of_a_workspace_below_tmp_is_refused(tmp_path: Path, outside: P
             f"{path} is outside the workspace. It is a link that leads out."
         )
     assert workspace.locate(str(tmp_path / "scratch")).path == own / "scratch"
+
+
+def test_file_of_the_user_in_tmp_is_outside_and_missing_ones_are_named_as_given(
+    tmp_path: Path, outside: Path
+) -> None:
+    own, root = tmp_path / "private/shared", tmp_path / "ws"
+    for folder in (own / "tmp", root):
+        folder.mkdir(parents=True)
+    workspace = Workspace(
+        root,
+        find_temporary=lambda: TemporaryFiles(names=(tmp_path,), at=own / "tmp", root=own),
+    )
+    theirs, missing = str(outside / "secret.txt"), str(tmp_path / "a/b.txt")
+    for path in (theirs, "../outside"):
+        assert refusal(content, workspace, path).startswith(f"{path} is outside the workspace.")
+    assert refusal(content, workspace, missing) == (
+        f"No such file: {missing}. There is no directory {tmp_path / 'a'}."
+    )
