@@ -1,10 +1,12 @@
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from agentcli.agent.compaction import load_instruction
+from agentcli.ui.render.wording import format_tokens
 from tests.support import anthropic_streams as anthropic
-from tests.support.program import agentcli
+from tests.support.program import agentcli, script
 from tests.support.provider import Provider, Recorded, Reply, sse, stream
 from tests.support.repl import live, says
 from tests.support.strict_anthropic import StrictAnthropic
@@ -96,3 +98,17 @@ def test_person_shortens_a_conversation_and_has_all_of_it_back(tmp_path: Path) -
         assert ["A summary." in short, "The first answer." in short] == [True, False]
         assert ["A summary." in whole, "The first answer." in whole] == [False, True]
         assert all("first question" in told for told in (short, whole))
+
+
+def test_compaction_names_the_tokens_that_the_summary_replaces(tmp_path: Path) -> None:
+    model = script(tmp_path / "s.json", ["A long answer.", "A summary."])
+    arguments = ["--model", model]  # it reports no usage
+    with live(tmp_path, [], env={"TERM": "dumb"}, arguments=arguments) as session:
+        term = session.term
+        term.wait("/help lists the commands")
+        term.send("word " * 200)
+        term.wait("A long answer.")
+        term.send("/compact")
+        term.wait("restores them")
+        [replaced] = re.findall(r"replaces (\d+) tokens", term.raw().decode())
+        assert f"Compacted {format_tokens(int(replaced))} tokens" in term.raw().decode()

@@ -4,6 +4,7 @@ from agentcli.features.context.engine import measure_context
 from agentcli.features.context.render import render_chart
 from agentcli.features.context.tools import list_token_costs, list_tool_rows
 from agentcli.types.errors import UsageError
+from agentcli.types.events import Compacted
 from agentcli.ui.render.wording import format_tokens
 from agentcli.ui.repl.commands.registry import CommandHost, WrongArguments
 from agentcli.ui.report import render_report_line
@@ -31,9 +32,10 @@ async def run_compact(host: CommandHost, rest: str) -> None:
             raise UsageError("nothing to restore: the conversation is not compacted")
         host.say("Restored the full conversation.", "dim")
         return
-    before = host.renderer.transcript.context_tokens
     if not await host.wait_for("Compacting", host.session.model_client.compact(rest)):
         raise UsageError("nothing to compact yet", hint="/context")
+    facts = reversed(host.session.facts)
+    before = next(fact.tokens_before for fact in facts if isinstance(fact, Compacted))
     host.say(f"Compacted {format_tokens(before)} tokens. /compact --undo restores them.", "dim")
 
 
