@@ -17,7 +17,7 @@ from agentcli.agent.journal import Listener
 from agentcli.log.checkpoint.keep import forget_session
 from agentcli.log.paths import SessionPaths, locate_fork_tree
 from agentcli.log.reader import read_session, read_valid_part
-from agentcli.log.rebuild import find_session_store, find_workspace, rebuild_at
+from agentcli.log.rebuild import find_workspace, rebuild_at
 from agentcli.log.sessions import append_facts as append_facts
 from agentcli.log.sessions import copy_session
 from agentcli.session.builder import open_session
@@ -25,7 +25,7 @@ from agentcli.session.session import Session
 from agentcli.system.diff import compare
 from agentcli.system.files import read_regular
 from agentcli.types.answers import AnswerParts
-from agentcli.types.errors import EXIT_OF_ENDING, AgentError, Exit, SettingsError, UsageError
+from agentcli.types.errors import EXIT_OF_ENDING, AgentError, Exit, UsageError
 from agentcli.types.events import (
     CallFinished,
     CallJudged,

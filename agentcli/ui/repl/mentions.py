@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentcli.system.clipboard import ClipboardRefused, read_clipboard_image
-from agentcli.system.files import exists, read_regular
+from agentcli.system.files import read_regular
 from agentcli.system.home import expand_home
 from agentcli.system.images import detect_image_type
 from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
@@ -107,10 +107,12 @@ def _report_missing(written: str, workspace: Path) -> Attachments | None:
     Then it was somebody's name, a word of a programming language, or a server's resource.
     """
     name, _ = split_range(written)
-    if ":" in name or not _names_a_file(name):
+    if ":" in name or "\0" in name:
         return None
-    path = workspace / expand_home(name)
-    why = "is not in the workspace" if exists(path) else "does not exist"
+    is_there = os.path.lexists(workspace / expand_home(name))
+    if not is_there and not _names_a_file(name):
+        return None
+    why = "is not in the workspace" if is_there else "does not exist"
     return _build_note(f"{NOT_ATTACHED}{show_controls(name)} {why}")
 
 
@@ -188,6 +190,10 @@ def _attach_rows(rows: list[str], name: str, *, line_range: tuple[int, int] | No
             break
         kept.append(row)
     asked = len(rows[first - 1 : last])
+    if line_range and not asked:
+        return _build_note(f"{NOT_ATTACHED}{shown} has no line {first}, only {len(rows)}")
+    if asked and not kept:
+        return _attach_start(rows[first - 1], name, number=first)
     if line_range:
         name = f"{name}:{first}-{first + len(kept) - 1}"
     if len(kept) < asked:
@@ -196,6 +202,17 @@ def _attach_rows(rows: list[str], name: str, *, line_range: tuple[int, int] | No
     else:
         note = f"attached {shown} ({len(kept)} {'line' if len(kept) == 1 else 'lines'})"
     return _build_attachment(name, "\n".join(kept), note=note)
+
+
+def _attach_start(row: str, name: str, *, number: int) -> Attachments:
+    """Attach the beginning of a line that is too long to attach whole."""
+    start = row.encode()[:ATTACHED_BYTES_MAX].decode("utf-8", "ignore")
+    part = f"the first {ATTACHED_BYTES_MAX:,} bytes of line {number}"
+    return _build_attachment(
+        f"{name} ({part}; read the rest if needed)",
+        start,
+        note=f"attached {show_controls(name)} ({part})",
+    )
 
 
 def _resolve_inside(written: str, workspace: Path, *, added: Sequence[Path]) -> Path | None:

@@ -173,7 +173,28 @@ def test_nothing_outside_the_workspace_is_attached(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     (inside / "link").symlink_to(tmp_path / "secret")
-    assert attach("@../secret @link @/etc/passwd", inside) == Attachments()
+    assert attach("@../secret @link @/etc/passwd @nobody", inside) == Attachments(
+        notes=(
+            "not attached: ../secret is not in the workspace",
+            "not attached: link is not in the workspace",
+            "not attached: /etc/passwd is not in the workspace",
+        )
+    )
+
+
+def test_beginning_of_a_line_is_attached_that_is_too_long_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "huge").write_text("é" * 200_000)
+    found = attach("@huge", tmp_path)
+    assert found.notes == ("attached huge (the first 100,000 bytes of line 1)",)
+    assert str(found.parts[0]).endswith(f"read the rest if needed):]\n{'é' * 50_000}")
+
+
+@pytest.mark.parametrize("lines", ["9", "9-2", "4-5"])
+def test_lines_that_a_file_does_not_have_are_not_attached(tmp_path: Path, lines: str) -> None:
+    (tmp_path / "l.txt").write_text("1\n2\n3\n")
+    assert attach(f"@l.txt:{lines}", tmp_path) == Attachments(
+        notes=(f"not attached: l.txt has no line {lines[0]}, only 3",)
+    )
 
 
 def test_list_has_tracked_and_untracked_files_but_not_ignored_ones(tmp_path: Path) -> None:
