@@ -103,8 +103,8 @@ def test_file_that_a_run_cannot_use_is_found(
         file.symlink_to(file)
     else:
         file.write_text(text)
-    assert agentcli("trust", workspace, home=tmp_path).code in (0, 2)
-    options = ("--model", script(tmp_path / "s.json", ["Done."]), "-C", workspace)
+    model = script(tmp_path / "s.json", ["Done."])
+    options = ("--model", model, "-C", workspace, "--trust-project")
     ran = agentcli("run", *options, "go", home=tmp_path)
     said = agentcli("doctor", *options, home=tmp_path)
     (line,) = (one for one in said.out.splitlines() if one.startswith(finding))

@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +26,7 @@ from agentcli.session.features import list_foreign_tools
 from agentcli.session.model import open_model
 from agentcli.session.project import (
     DIRECTORY,
+    Project,
     apply_project,
     load_project,
     load_project_hooks,
@@ -58,7 +59,7 @@ class HealthCheck:
     fix: str = ""
 
 
-def run_checks(flags: RawValues, *, workspace: Path) -> Exit:
+def run_checks(flags: RawValues, *, workspace: Path, trust_project: bool = False) -> Exit:
     """Print one line per finding. Fail if a run could not work.
 
     Unusable settings are such a finding: the other checks then run as if nothing were set.
@@ -68,6 +69,7 @@ def run_checks(flags: RawValues, *, workspace: Path) -> Exit:
         settings = load_settings(flags, workspace=workspace, command="doctor")
     except SettingsError as error:
         fault, settings = error, build_settings(flags, workspace=workspace, command="doctor")
+    settings = replace(settings, trust_project=trust_project)
     for finding in check_machine(settings, fault=fault):
         failed = failed or finding.status == "FAIL"
         sys.stdout.write(f"{finding.status:<4}  {finding.subject:<9}  {finding.words}\n")
@@ -168,7 +170,7 @@ def _check_rules() -> HealthCheck:
 def _check_tools(settings: Settings) -> HealthCheck:
     """Return the tools of servers and of the user, as far as they are known."""
     try:
-        specs, problems = list_foreign_tools(settings, load_project(settings.workspace))
+        specs, problems = list_foreign_tools(settings, _load_project(settings))
     except AgentError as error:
         return HealthCheck(subject="tools", words=str(error), status="FAIL", fix=error.hint)
     words = f"{len(specs)} besides the built-in ones"
@@ -191,9 +193,13 @@ def _check_hooks() -> HealthCheck:
     return HealthCheck(subject="hooks", words=words)
 
 
+def _load_project(settings: Settings) -> Project | None:
+    return load_project(settings.workspace, trust_project=settings.trust_project)
+
+
 def _check_project(settings: Settings) -> HealthCheck:
     try:
-        project = load_project(settings.workspace)
+        project = _load_project(settings)
         apply_project(settings, project)
         load_project_rules(project, settings.workspace)
         load_project_hooks(project)

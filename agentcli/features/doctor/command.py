@@ -25,15 +25,15 @@ def doctor(
     trust_project: TrustProject = False,
 ) -> int:
     """Check your setup and suggest fixes."""
+    flags = {"model": model, "sandbox": sandbox}
     if project:
         from agentcli.features.doctor.project_table import print_project
         from agentcli.settings import load_settings
 
-        flags = {"model": model, "sandbox": sandbox}
         settings = load_settings(
             flags, workspace=workspace, trust_project=trust_project, command="doctor"
         )
         return print_project(settings)
     from agentcli.features.doctor.checks import run_checks
 
-    return run_checks({"model": model, "sandbox": sandbox}, workspace=workspace)
+    return run_checks(flags, workspace=workspace, trust_project=trust_project)
