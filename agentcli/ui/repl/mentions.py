@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentcli.system.clipboard import ClipboardRefused, read_clipboard_image
-from agentcli.system.files import read_regular
+from agentcli.system.files import exists, read_regular
 from agentcli.system.home import expand_home
 from agentcli.system.images import detect_image_type
 from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
@@ -109,10 +109,10 @@ def _report_missing(written: str, workspace: Path) -> Attachments | None:
     name, _ = split_range(written)
     if ":" in name or "\0" in name:
         return None
-    is_there = os.path.lexists(workspace / expand_home(name))
-    if not is_there and not _names_a_file(name):
+    path = workspace / expand_home(name)
+    if not os.path.lexists(path) and not _names_a_file(name):
         return None
-    why = "is not in the workspace" if is_there else "does not exist"
+    why = "is not in the workspace" if exists(path) else "does not exist"
     return _build_note(f"{NOT_ATTACHED}{show_controls(name)} {why}")
 
 
