@@ -155,7 +155,7 @@ def find_session_store(paths: SessionPaths, entries: Sequence[Entry]) -> ObjectS
     """Return the stored states of all directories that the session worked in, the latest first.
 
     A fork has worked in those of its origin. Raise SettingsError."""
-    sessions = paths.directory.parent
+    sessions = paths.sessions
     workspaces = dict.fromkeys((find_workspace(entries), *_iter_workspaces(entries)))
     latest, *others = (find_store(one, sessions) for one in workspaces)
     return ObjectStore(latest.directory, others)

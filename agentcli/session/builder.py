@@ -174,7 +174,7 @@ def build_parts(
             mode=mode,
             is_resumed=is_resumed,
         )
-    directories = Directories(settings, sessions=paths.directory.parent, emit=emit)
+    directories = Directories(settings, sessions=paths.sessions, emit=emit)
     gate = PermissionGate(
         configuration,
         SandboxHost(configuration, paths, emit=emit),

@@ -141,7 +141,7 @@ class Checkpoints:
         from agentcli.tools.search.ignore import IgnoreRules
 
         root = self._workspace
-        store = find_store(root, self._paths.directory.parent)
+        store = find_store(root, self._paths.sessions)
         paths = tuple(sorted(filter(is_wanted, find_changed_paths(facts, store))))
         if paths:
             rules = IgnoreRules.for_workspace(root)
@@ -271,7 +271,7 @@ class Checkpoints:
         from agentcli.log.checkpoint.keep import CheckpointKeeper, find_store
         from agentcli.tools.search.ignore import IgnoreRules
 
-        sessions = self._paths.directory.parent
+        sessions = self._paths.sessions
         return CheckpointKeeper(
             find_store(root, sessions),
             session=self._paths.id,

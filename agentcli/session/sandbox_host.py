@@ -158,7 +158,7 @@ class SandboxHost:
 
     @cached_property
     def own(self) -> OwnDirectories:
-        return locate_own_directories(self.paths.directory.parent)
+        return locate_own_directories(self.paths.sessions)
 
     @cached_property
     def readable(self) -> ReadableFolders:
@@ -346,7 +346,7 @@ class SandboxHost:
         from agentcli.sandbox.homes import find_homes_directory, open_home
 
         try:
-            homes = find_homes_directory(self.paths.directory.parent)
+            homes = find_homes_directory(self.paths.sessions)
             return open_home(homes, self._settings.workspace)
         except OSError as error:
             lost = f"what commands download is not kept after this session: {error}"

@@ -206,4 +206,4 @@ class PatchMerger:
 
 
 def open_trees(parts: SessionParts) -> Worktrees:
-    return Worktrees(parts.settings.workspace, sessions=parts.paths.directory.parent)
+    return Worktrees(parts.settings.workspace, sessions=parts.paths.sessions)

@@ -18,8 +18,7 @@ from agentcli.log.checkpoint.keep import forget_session
 from agentcli.log.paths import SessionPaths, locate_fork_tree
 from agentcli.log.reader import read_session, read_valid_part
 from agentcli.log.rebuild import find_workspace, rebuild_at
-from agentcli.log.sessions import append_facts as append_facts
-from agentcli.log.sessions import copy_session
+from agentcli.log.sessions import append_facts, copy_session
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
 from agentcli.system.diff import compare
@@ -346,7 +345,7 @@ async def continue_fork(
 def _remove(paths: SessionPaths, tree: Path) -> None:
     for directory in (paths.directory, tree):
         shutil.rmtree(directory, ignore_errors=True)
-    forget_session(paths.id, paths.directory.parent)
+    forget_session(paths.id, paths.sessions)
 
 
 async def _run_continuation(session: Session, cut: ForkPoint, *, changes: ForkChanges) -> TurnEnded:

@@ -104,7 +104,7 @@ def rename_session(named: str, name: str) -> None:
 
 def delete_session(named: str, *, is_confirmed: bool) -> Exit:
     paths = find_session(named)
-    if paths.directory.parent != Path(os.path.realpath(locate_sessions())):
+    if paths.sessions != Path(os.path.realpath(locate_sessions())):
         raise UsageError(
             f"{paths.directory} is not in the sessions directory", hint=f"rm -r {paths.directory}"
         )
@@ -113,7 +113,7 @@ def delete_session(named: str, *, is_confirmed: bool) -> Exit:
     lock = SessionLock(paths.directory)  # nobody may be working in it
     try:
         remove_directory(paths.directory)
-        forget_session(paths.id, paths.directory.parent)
+        forget_session(paths.id, paths.sessions)
         shutil.rmtree(locate_fork_tree(paths.id), ignore_errors=True)
     except OSError as error:
         raise SettingsError(

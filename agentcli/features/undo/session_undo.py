@@ -440,7 +440,7 @@ class UndoManager:
                 "these changes were made in several workspaces",
                 hint="undo them one by one: agentcli undo SESSION NUMBER",
             )
-        return find_store(workspaces.pop(), self._paths.directory.parent)
+        return find_store(workspaces.pop(), self._paths.sessions)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from agentcli.features.fork.engine import (
-    append_facts,
     diff_trees,
     find_cut,
     fork,
@@ -14,6 +13,7 @@ from agentcli.features.fork.engine import (
 from agentcli.log.audit import audit_log
 from agentcli.log.paths import SessionPaths
 from agentcli.log.reader import read_log
+from agentcli.log.sessions import append_facts
 from agentcli.types.errors import UsageError
 from agentcli.types.events import Entry, Fact
 from tests.support.record import (
