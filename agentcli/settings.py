@@ -7,7 +7,7 @@ pydantic, because settings are read before the first request.
 import errno
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from functools import partial
@@ -69,45 +69,29 @@ def _parse_theme(value: Any) -> str:
 
 
 def load_settings(
-    flags: RawValues,
+    options: RawValues,
     *,
     workspace: Path,
     environ: Mapping[str, str] = os.environ,
-    allow: Sequence[str] = (),
-    deny: Sequence[str] = (),
-    network: Sequence[str] = (),
-    policy: Path | None = None,
-    pass_env: Sequence[str] = (),
-    mask: Sequence[str] = (),
-    add_dir: Sequence[str] = (),
     defaults: RawValues = MappingProxyType({}),
-    trust_project: bool = False,
     command: str = "run",
 ) -> Settings:
-    """Load the settings from flags, environment and the user's file.
+    """Load the settings from options, environment and the user's file.
 
-    Raise SettingsError for the file and the environment, UsageError for flags. `network` adds hosts
-    to theirs. `defaults` holds the values of keys that none of them sets. `command` has the flags;
-    empty for the interactive session."""
+    Raise SettingsError for the file and the environment, UsageError for options, where None stands
+    for one that is not given. The option `network` adds hosts to theirs. `defaults` holds the
+    values of keys that none of them sets. `command` has the options; empty for the interactive
+    session."""
     path = get_user_directory() / SETTINGS_FILE
     own = check_values(read_toml(path), f"{path}: ", error=SettingsError)
-    given = {
-        **check_values(_read_environment(environ), _ENVIRONMENT, error=SettingsError),
-        **check_values(flags, "", error=UsageError, command=command),
-    }
-    values = {**defaults, **own, **given}
-    added = check_values({"network": [*network]}, "", error=UsageError, command=command)["network"]
-    values["network"] = (*values.get("network", ()), *added)
+    variables = check_values(_read_environment(environ), _ENVIRONMENT, error=SettingsError)
+    chosen = dict(check_options(options, command))
+    hosts = chosen.pop("network", ())
+    values = {**defaults, **own, **variables, **chosen}
+    values["network"] = (*values.get("network", ()), *hosts)
     return Settings(
         workspace=resolve_workspace(workspace),
-        allow=tuple(allow),
-        deny=tuple(deny),
-        policy=policy,
-        pass_env=tuple(pass_env),
-        mask=tuple(mask),
-        add_dir=tuple(map(os.path.abspath, map(os.path.expanduser, add_dir))),
-        trust_project=trust_project,
-        explicit_keys=frozenset(given),
+        explicit_keys=frozenset({*variables, *chosen}),
         **values,
     )
 
@@ -117,13 +101,13 @@ def select_settings(options: RawValues) -> RawValues:
     return {
         name: None if value is False else value
         for name, value in options.items()
-        if name in _CHECKS and name not in _ADDED
+        if name in _OPTION_CHECKS and name != "verify"  # whose commands belong to one run
     }
 
 
-def build_settings(flags: RawValues, *, workspace: Path, command: str = "run") -> Settings:
-    """Build the settings from flags alone, without the user's file and the environment."""
-    given = check_values(flags, "", error=UsageError, command=command)
+def build_settings(options: RawValues, *, workspace: Path, command: str = "run") -> Settings:
+    """Build the settings from options alone, without the user's file and the environment."""
+    given = check_options(options, command)
     return Settings(workspace=resolve_workspace(workspace), explicit_keys=frozenset(given), **given)
 
 
@@ -196,6 +180,11 @@ def _read_environment(environ: Mapping[str, str]) -> RawValues:
     return found
 
 
+def check_options(options: RawValues, command: str = "run") -> RawValues:
+    """Return every option of a command in its own type. Raise UsageError."""
+    return check_values(options, "", error=UsageError, command=command)
+
+
 def check_values(
     values: RawValues,
     source: str,
@@ -204,9 +193,10 @@ def check_values(
     command: str = "run",
 ) -> RawValues:
     """Return every value in its own type. Raise `error`, whose message begins with `source`."""
+    checks = _CHECKS if source else _OPTION_CHECKS
     found: dict[str, Any] = {}
     for key, value in values.items():
-        check = _CHECKS.get(key)
+        check = checks.get(key)
         if check is None:
             raise error(f"{source}unknown setting {key!r}", hint=_suggest_key(key))
         if value is None:
@@ -316,7 +306,7 @@ def _parse_commands(value: Any) -> tuple[str, ...]:
 def _parse_network(value: Any) -> tuple[str, ...]:
     """Return hosts and presets as written. In a variable they are separated by commas."""
     texts = value.split(",") if isinstance(value, str) else value
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise ValueError('a list of hosts, like ["docs.example.org"]')
     if texts:
         from agentcli.system.grants import expand_hosts
@@ -477,25 +467,28 @@ _OWN_CHECKS: dict[str, Callable[[Any], Any]] = {
     "keys": _parse_table('a table [keys] of actions and keys, like transcript = "c-t"'),
 }
 """The checks of settings whose type does not say how they are written."""
-_NO_KEYS = {
-    "workspace",
-    "managed",
-    "allow",
-    "deny",
-    "policy",
-    "pass_env",
-    "mask",
-    "add_dir",
-    "sessions",
-    "trust_project",
-    "explicit_keys",
+
+
+def _parse_added(value: Iterable[str]) -> tuple[str, ...]:
+    return tuple(os.path.abspath(os.path.expanduser(one)) for one in value)  # noqa: PTH100, PTH111 - may end in :ro
+
+
+_ONLY_OPTIONS: dict[str, Callable[[Any], Any]] = {
+    "allow": tuple,
+    "deny": tuple,
+    "policy": Path,
+    "pass_env": tuple,
+    "mask": tuple,
+    "add_dir": _parse_added,
+    "trust_project": bool,
 }
+"""The settings that only the command line or a program has. Rules have a file of their own."""
+_NO_KEYS = {"workspace", "managed", "sessions", "explicit_keys", *_ONLY_OPTIONS}
 """The fields of `Settings` that are no keys of the file: options alone, or found out."""
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     one.name: _OWN_CHECKS.get(one.name) or _find_check(one.type)
     for one in fields(Settings)
     if one.name not in _NO_KEYS
 }
-"""The keys of the settings file and the environment. Rules have a file of their own."""
-_ADDED = ("network", "verify")
-"""The settings to which the options of the same name add."""
+"""The keys of the settings file and the environment."""
+_OPTION_CHECKS = {**_CHECKS, **_ONLY_OPTIONS}

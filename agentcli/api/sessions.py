@@ -95,11 +95,7 @@ class SessionOptions(TypedDict, total=False):
     trust_project: bool
 
 
-_ARGUMENTS = frozenset(
-    {"allow", "deny", "network", "policy", "pass_env", "mask", "add_dir", "trust_project"}
-)
-"""The options that are arguments of `load_settings`; the others are settings."""
-_LISTS = _ARGUMENTS - {"policy", "trust_project"} | {"images", "verify"}
+_LISTS = frozenset({"allow", "deny", "network", "pass_env", "mask", "add_dir", "images", "verify"})
 
 
 # The answers to a question
@@ -341,9 +337,7 @@ class AsyncSession:
         return self._session
 
     def _load_settings(self, workspace: Path | None) -> Settings:
-        options: dict[str, Any] = {**self._options}
-        arguments = {name: options.pop(name) for name in _ARGUMENTS & options.keys()}
-        return load_settings(options, workspace=workspace or Path(), **arguments)
+        return load_settings(self._options, workspace=workspace or Path())
 
     def _listen(self, event: Event) -> None:
         self._tally(event)

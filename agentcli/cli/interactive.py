@@ -2,12 +2,13 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agentcli.cli.line import RUN, parse_line, run_one_shot
+from agentcli.settings import load_settings, select_settings
 from agentcli.types.errors import Exit, UsageError
 from agentcli.ui.streams import takes_live_session
 
@@ -22,39 +23,24 @@ if TYPE_CHECKING:
 class InteractiveOptions:
     """The options of the command line, unchanged."""
 
+    settings: Mapping[str, Any]
+    """Those that are settings, by name; None if not given."""
     workspace: Path | None
-    model: str | None
-    effort: str | None
-    mode: str | None
-    allow: Sequence[str]
-    deny: Sequence[str]
-    network: Sequence[str]
-    web: bool
-    computer: bool
-    policy: Path | None
-    sandbox: str | None
     yolo: bool
-    add_dir: Sequence[str]
-    pass_env: Sequence[str]
-    mask: Sequence[str]
-    accessible: bool
     color: str | None
-    theme: str | None
     resume: str | None
     latest: bool
-    trust_project: bool
-    mcp_config: str | None
     worktree: str | None
     """The name of a worktree to work in, empty for a new one; None for the workspace itself."""
 
 
-_REPEATABLE = ("allow", "deny", "network", "add_dir", "pass_env", "mask")
-
-
 def build_options(values: Mapping[str, Any]) -> InteractiveOptions:
     """Return the options of these parameters, by name; others among them are left out."""
-    given = {field.name: values[field.name] for field in fields(InteractiveOptions)}
-    return InteractiveOptions(**given | {name: given[name] or () for name in _REPEATABLE})
+    others = {name: values[name] for name in values.keys() & _OTHERS}
+    return InteractiveOptions(settings=select_settings(values), **others)
+
+
+_OTHERS = frozenset(field.name for field in fields(InteractiveOptions)) - {"settings"}
 
 
 def interact(options: InteractiveOptions) -> int:
@@ -67,7 +53,8 @@ def interact(options: InteractiveOptions) -> int:
                 "choosing a session needs a terminal",
                 hint="agentcli sessions list, then agentcli --resume ID",
             )
-        values, given = parse_line(RUN, ["-"]) or {}, asdict(options)
+        values = parse_line(RUN, ["-"]) or {}
+        given = {**options.settings, **{name: getattr(options, name) for name in _OTHERS}}
         return run_one_shot(values | {name: given[name] for name in given.keys() & values.keys()})
     if options.worktree is not None:
         from agentcli.features.worktree.render import enter_and_say
@@ -134,7 +121,7 @@ def _converse_live(
 
 
 def _apply_yolo(options: InteractiveOptions) -> InteractiveOptions:
-    if options.mode or options.sandbox:
+    if options.settings["mode"] or options.settings["sandbox"]:
         raise UsageError(
             "--yolo already sets the mode (auto) and the sandbox (off)",
             hint="agentcli --yolo",
@@ -146,50 +133,28 @@ def _apply_yolo(options: InteractiveOptions) -> InteractiveOptions:
             "--yolo is not allowed as root: it could damage this machine",
             hint="agentcli --mode auto",
         )
-    return replace(options, mode="auto", sandbox="off")
+    return replace(options, settings={**options.settings, "mode": "auto", "sandbox": "off"})
 
 
 def _load_settings(options: InteractiveOptions) -> "tuple[Settings, SessionPaths | None]":
-    from agentcli.settings import load_settings
-
     if options.color not in (None, "auto", "always", "never"):
         raise UsageError(
             f"--color must be auto, always or never, not {options.color!r}", hint="agentcli --help"
         )
-    model, mode, workspace, past = options.model, options.mode, options.workspace or Path(), None
+    settings, workspace, past = {**options.settings}, options.workspace or Path(), None
     if options.resume is not None or options.latest:
         from agentcli.log.sessions import choose_session
 
         named = _pick_session(workspace) if options.resume == "" else options.resume
         past = choose_session(named, workspace)
-        model, mode = model or past.model, mode or past.mode
+        settings["model"] = settings["model"] or past.model
+        settings["mode"] = settings["mode"] or past.mode
         workspace = past.choose_workspace(options.workspace)
-    flags = {
-        "model": model,
-        "effort": options.effort,
-        "mode": mode,
-        "sandbox": options.sandbox,
-        "web": options.web or None,
-        "computer": options.computer or None,
-        "theme": options.theme,
-        "mcp_config": options.mcp_config,
-        "accessible": options.accessible or bool(os.environ.get("ACCESSIBLE")) or None,
-    }
-    settings = load_settings(
-        flags,
-        workspace=workspace,
-        allow=options.allow,
-        deny=options.deny,
-        network=options.network,
-        policy=options.policy,
-        add_dir=options.add_dir,
-        pass_env=options.pass_env,
-        mask=options.mask,
-        trust_project=options.trust_project,
-        command="",
-    )
-    _check_theme(settings.theme)
-    return settings, past.paths if past else None
+    if os.environ.get("ACCESSIBLE"):
+        settings["accessible"] = True
+    loaded = load_settings(settings, workspace=workspace, command="")
+    _check_theme(loaded.theme)
+    return loaded, past.paths if past else None
 
 
 def _check_theme(name: str) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 import agentcli
 from agentcli import AgentError, AsyncSession, Session, allow, tool
-from agentcli.api.sessions import _ARGUMENTS, SessionOptions
-from agentcli.settings import _CHECKS
+from agentcli.api.sessions import SessionOptions
+from agentcli.settings import _OPTION_CHECKS
 from agentcli.types.deltas import TextDelta
 from agentcli.types.errors import Ending, SettingsError, UsageError
 from agentcli.types.events import (
@@ -133,7 +133,7 @@ def test_options_are_the_settings_that_matter_to_a_program() -> None:
         "statusline",
     }
     elsewhere = of_the_screen | {"verify"}  # an argument of its own
-    assert SessionOptions.__annotations__.keys() == (_CHECKS.keys() - elsewhere) | _ARGUMENTS
+    assert SessionOptions.__annotations__.keys() == _OPTION_CHECKS.keys() - elsewhere
 
 
 def test_turns_continue_one_conversation_and_add_up(workspace: Path, model: Any) -> None:

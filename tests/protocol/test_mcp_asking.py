@@ -100,10 +100,14 @@ class Trial:
     ) -> Any:
         model = script(self._home / "script.json", [*replies, "Done."])
         settings = load_settings(
-            {"model": model, "mcp_config": str(self._config), "mcp_wait": wait_s},
+            {
+                "model": model,
+                "mcp_config": str(self._config),
+                "mcp_wait": wait_s,
+                "allow": allow,
+                "deny": deny,
+            },
             workspace=self.workspace,
-            allow=allow,
-            deny=deny,
         )
 
         async def played() -> Any:

@@ -41,7 +41,7 @@ class Trial:
         self.heard.clear()
         model = script(self.config.with_name("script.json"), [*replies])
         flags = {"model": model, "mcp_config": str(self.config), "mcp_wait": wait_s}
-        settings = load_settings(flags, workspace=self.workspace, allow=("mcp",))
+        settings = load_settings({**flags, "allow": ("mcp",)}, workspace=self.workspace)
         return open_session(settings, listeners=[self.heard.append])
 
     def run(self, *replies: Any, wait_s: float = 100.0) -> None:

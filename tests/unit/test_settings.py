@@ -166,14 +166,40 @@ def test_help_names_every_sandbox() -> None:
     assert f"--sandbox {'|'.join(get_args(SandboxChoice))}\n" in page.read_text()
 
 
-def test_options_named_like_settings_are_settings_unless_they_add_to_them() -> None:
+def test_options_named_like_settings_are_settings_but_for_checks_of_one_run() -> None:
     options = {"prompt": "go", "web": False, "strict_cost": True, "max_turns": "3", "effort": None}
-    assert select_settings({**options, "network": ["a.example"], "verify": ["make"]}) == {
+    listed = {"network": ["a.example"], "allow": ["edit(*)"], "trust_project": False}
+    assert select_settings({**options, **listed, "verify": ["make"]}) == {
         "web": None,
         "strict_cost": True,
         "max_turns": "3",
         "effort": None,
+        "network": ["a.example"],
+        "allow": ["edit(*)"],
+        "trust_project": None,
     }
+
+
+def test_option_network_adds_to_the_hosts_of_the_file(home: Path) -> None:
+    write(home, 'network = ["a.example"]')
+    settings = load_settings({"network": ["b.example"]}, workspace=home, environ={})
+    assert settings.network == ("a.example", "b.example")
+    assert "network" not in settings.explicit_keys
+
+
+@pytest.mark.parametrize("name", ["allow", "deny", "policy", "pass_env", "mask", "add_dir"])
+def test_option_of_one_run_is_no_key_of_the_file(name: str, home: Path) -> None:
+    write(home, f'{name} = ["x"]')
+    with pytest.raises(SettingsError, match=f"unknown setting '{name}'"):
+        load_settings({}, workspace=home, environ={})
+
+
+def test_added_directory_is_made_absolute_and_keeps_its_mode(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    settings = load_settings({"add_dir": ["notes:ro", "~"]}, workspace=home, environ={})
+    assert settings.add_dir == (str(home / "notes:ro"), str(Path.home()))
 
 
 @pytest.mark.parametrize(

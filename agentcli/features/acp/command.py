@@ -50,16 +50,21 @@ def acp(
 
     def load(workspace: Path) -> "Settings":
         return load_settings(
-            {"model": model, "mode": mode, "sandbox": sandbox, "web": web or None},
+            {
+                "model": model,
+                "mode": mode,
+                "sandbox": sandbox,
+                "web": web or None,
+                "allow": allow,
+                "deny": deny,
+                "network": network,
+                "policy": os.path.realpath(policy) if policy else None,
+                "add_dir": add_dir,
+                "pass_env": pass_env,
+                "mask": mask,
+                "trust_project": trust_project,
+            },
             workspace=workspace,
-            allow=allow or (),
-            deny=deny or (),
-            network=network or (),
-            policy=Path(os.path.realpath(policy)) if policy else None,
-            add_dir=add_dir or (),
-            pass_env=pass_env or (),
-            mask=mask or (),
-            trust_project=trust_project,
             command="acp",
         )
 

@@ -53,10 +53,8 @@ def prompt(
     from agentcli.features.context.render import show_prompt
     from agentcli.settings import load_settings
 
-    flags = {"model": model, "mode": mode}
-    settings = load_settings(
-        flags, workspace=workspace, trust_project=trust_project, command="prompt"
-    )
+    options = {"model": model, "mode": mode, "trust_project": trust_project}
+    settings = load_settings(options, workspace=workspace, command="prompt")
     show_prompt(settings, prompt, as_json=as_json)
 
 

@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -59,17 +59,16 @@ class HealthCheck:
     fix: str = ""
 
 
-def run_checks(flags: RawValues, *, workspace: Path, trust_project: bool = False) -> Exit:
+def run_checks(options: RawValues, *, workspace: Path) -> Exit:
     """Print one line per finding. Fail if a run could not work.
 
     Unusable settings are such a finding: the other checks then run as if nothing were set.
     """
     fault, failed = None, False
     try:
-        settings = load_settings(flags, workspace=workspace, command="doctor")
+        settings = load_settings(options, workspace=workspace, command="doctor")
     except SettingsError as error:
-        fault, settings = error, build_settings(flags, workspace=workspace, command="doctor")
-    settings = replace(settings, trust_project=trust_project)
+        fault, settings = error, build_settings(options, workspace=workspace, command="doctor")
     for finding in check_machine(settings, fault=fault):
         failed = failed or finding.status == "FAIL"
         sys.stdout.write(f"{finding.status:<4}  {finding.subject:<9}  {finding.words}\n")

@@ -25,15 +25,12 @@ def doctor(
     trust_project: TrustProject = False,
 ) -> int:
     """Check your setup and suggest fixes."""
-    flags = {"model": model, "sandbox": sandbox}
+    options = {"model": model, "sandbox": sandbox, "trust_project": trust_project}
     if project:
         from agentcli.features.doctor.project_table import print_project
         from agentcli.settings import load_settings
 
-        settings = load_settings(
-            flags, workspace=workspace, trust_project=trust_project, command="doctor"
-        )
-        return print_project(settings)
+        return print_project(load_settings(options, workspace=workspace, command="doctor"))
     from agentcli.features.doctor.checks import run_checks
 
-    return run_checks(flags, workspace=workspace, trust_project=trust_project)
+    return run_checks(options, workspace=workspace)

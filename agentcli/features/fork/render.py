@@ -33,8 +33,12 @@ class ForkOptions:
     result_file: Path | None
 
     def load_settings(self, recorded: SessionSummary, tree: Path) -> Settings:
-        flags = {"model": self.model or recorded.model, "mode": self.mode or recorded.mode}
-        return load_settings(flags, workspace=tree, policy=self.policy, command="fork")
+        options = {
+            "model": self.model or recorded.model,
+            "mode": self.mode or recorded.mode,
+            "policy": self.policy,
+        }
+        return load_settings(options, workspace=tree, command="fork")
 
 
 def fork_and_compare(named: str, *, at: str | None, prompt: str, options: ForkOptions) -> Exit:

@@ -177,13 +177,17 @@ def serve(
     from agentcli.settings import load_settings
 
     settings = load_settings(
-        {"model": model, "mode": mode, "sandbox": sandbox},
+        {
+            "model": model,
+            "mode": mode,
+            "sandbox": sandbox,
+            "allow": allow,
+            "deny": deny,
+            "network": network,
+            "policy": policy,
+            "add_dir": add_dir,
+        },
         workspace=workspace,
-        allow=allow or (),
-        deny=deny or (),
-        network=network or (),
-        policy=policy,
-        add_dir=add_dir or (),
         command="mcp serve",
     )
     return run_server(settings)

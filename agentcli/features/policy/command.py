@@ -51,12 +51,15 @@ def explain(
     from agentcli.settings import load_settings
 
     settings = load_settings(
-        {"mode": mode, "sandbox": sandbox},
+        {
+            "mode": mode,
+            "sandbox": sandbox,
+            "allow": allow,
+            "deny": deny,
+            "network": network,
+            "policy": policy,
+        },
         workspace=workspace,
-        allow=allow or (),
-        deny=deny or (),
-        network=network or (),
-        policy=policy,
         command="policy explain",
     )
     return show_explanation(settings, query, as_json=output is TextOrJson.JSON)
@@ -90,12 +93,8 @@ def test(
     from agentcli.settings import load_settings
 
     settings = load_settings(
-        {"mode": mode},
+        {"mode": mode, "allow": allow, "deny": deny, "network": network, "policy": policy},
         workspace=workspace,
-        allow=allow or (),
-        deny=deny or (),
-        network=network or (),
-        policy=policy,
         command="policy test",
     )
     return show_replay(

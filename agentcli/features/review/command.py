@@ -61,7 +61,7 @@ def review(
         prompt=None,
         scope=ReviewScope(base=base, commit=commit, uncommitted=uncommitted),
         focus=focus or "",
-        flags={
+        settings={
             "model": model,
             "mode": "plan",
             "max_turns": max_turns,

@@ -279,18 +279,10 @@ class RunRequest:
     prompt: str | None
     prompt_file: Path | None = None
     images: tuple[Path, ...] = ()
-    flags: Mapping[str, str | bool | None] = field(default_factory=dict)
-    """Settings by name, as text; None if not given."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The options that are settings, by name, as they were written; None if not given."""
     workspace: Path | None = None
     """The directory to work in: the current one, or that of the session, if it is None."""
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    network: tuple[str, ...] = ()
-    policy: Path | None = None
-    add_dir: tuple[str, ...] = ()
-    pass_env: tuple[str, ...] = ()
-    mask: tuple[str, ...] = ()
-    trust_project: bool = False
     resume: str | None = None
     """The session to continue, as the user named it."""
     latest: bool = False
@@ -322,19 +314,14 @@ class RunRequest:
             prompt=values["prompt"],
             prompt_file=values["file"],
             images=tuple(values["image"] or ()),
-            flags=select_settings(values),
+            settings={
+                **select_settings(values),
+                "deny": (
+                    *(values["deny"] or ()),
+                    *(f"edit({glob})" for glob in values["protect_tests"] or ()),
+                ),
+            },
             workspace=values["workspace"],
-            allow=tuple(values["allow"] or ()),
-            deny=(
-                *(values["deny"] or ()),
-                *(f"edit({glob})" for glob in values["protect_tests"] or ()),
-            ),
-            network=tuple(values["network"] or ()),
-            policy=values["policy"],
-            add_dir=tuple(values["add_dir"] or ()),
-            pass_env=tuple(values["pass_env"] or ()),
-            mask=tuple(values["mask"] or ()),
-            trust_project=values["trust_project"],
             resume=values["resume"],
             latest=values["latest"],
             input=parse_input_format(values["input"]),
@@ -370,22 +357,14 @@ class RunRequest:
         return choose_session(self.resume, self.workspace)
 
     def load_settings(self, past: "SessionSummary | None") -> Settings:
-        flags, workspace = dict(self.flags), self.workspace or Path()
+        options, workspace = dict(self.settings), self.workspace or Path()
         if past is not None:
-            flags["model"] = flags.get("model") or past.model
-            flags["mode"] = flags.get("mode") or past.mode
+            options["model"] = options.get("model") or past.model
+            options["mode"] = options.get("mode") or past.mode
             workspace = past.choose_workspace(self.workspace)
         return load_settings(
-            flags,
+            options,
             workspace=workspace,
-            allow=self.allow,
-            deny=self.deny,
-            network=self.network,
-            policy=self.policy,
-            add_dir=self.add_dir,
-            pass_env=self.pass_env,
-            mask=self.mask,
-            trust_project=self.trust_project,
             defaults={"max_turns": MAX_TURNS} if self.is_ci else {},
             command=self.command,
         )
@@ -443,7 +422,7 @@ class RunRequest:
                 and bool(self.prompt is not None or self.prompt_file or self.images)
             ),
             ("--strict-cost needs a limit to keep", "add --max-cost USD"): (
-                bool(self.flags.get("strict_cost")) and not self.flags.get("max_cost")
+                bool(self.settings.get("strict_cost")) and not self.settings.get("max_cost")
             ),
         }
         for (problem, fix), is_so in conflicts.items():

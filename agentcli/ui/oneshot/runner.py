@@ -417,7 +417,7 @@ def _list_masked_values(request: RunRequest) -> list[str]:
     return [
         value
         for name, value in os.environ.items()
-        if any(fnmatchcase(name, pattern) for pattern in request.mask)
+        if any(fnmatchcase(name, pattern) for pattern in request.settings.get("mask") or ())
     ]
 
 
