@@ -13,14 +13,16 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeAlias
 
 from agentcli.system import startup
 from agentcli.types.errors import ToolError
 from agentcli.types.own_tools import find_own_tools, to_plain
 from agentcli.types.tools import ErrorKind, Tool, ToolSpec
 
-Load = Callable[[], Tool]
+Load: TypeAlias = Callable[[], Tool]
+Offer: TypeAlias = tuple[ToolSpec, Load]
+"""A tool that can be declared now and is loaded at its first call."""
 
 SEARCH_TOOL = "search_tools"
 NAMES_SHOWN = 20
@@ -74,9 +76,9 @@ def _load(load: Load) -> Tool:
 
 
 class Toolset:
-    def __init__(self, offers: Iterable[tuple[ToolSpec, Load]]) -> None:
+    def __init__(self, offers: Iterable[Offer]) -> None:
         """The first offer of a name wins: no foreign tool can replace a built-in one."""
-        self._offers: dict[str, tuple[ToolSpec, Load]] = {}
+        self._offers: dict[str, Offer] = {}
         self._loaded: dict[str, Tool] = {}
         self.declared: tuple[ToolSpec, ...] = ()
         """The tools declared now; the same object until something is added."""
@@ -87,7 +89,7 @@ class Toolset:
         self._hidden: tuple[ToolSpec, ...] = ()
         self.add(offers)
 
-    def add(self, offers: Iterable[tuple[ToolSpec, Load]]) -> None:
+    def add(self, offers: Iterable[Offer]) -> None:
         """Add tools after the existing ones."""
         for spec, load in offers:
             if spec.name not in self._offers:

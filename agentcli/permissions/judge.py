@@ -77,7 +77,7 @@ class PolicyJudge:
         self._ask_user = ask_user
         self._hooks = hooks
         self._evaluator = evaluate
-        self._one_question_at_a_time = asyncio.Lock()
+        self._one_approval_at_a_time = asyncio.Lock()
 
     async def __call__(
         self, call: PreparedCall, /, *, preview: Preview, child: Delegation | None = None
@@ -146,7 +146,7 @@ class PolicyJudge:
             return answer
         if self._ask_user is None:
             return _deny_unattended(case.review, verdict, is_call_open=on_call.decision == "ask")
-        async with self._one_question_at_a_time:
+        async with self._one_approval_at_a_time:
             # The answer to the previous question may have been "for the whole session".
             case = self._renew(case)
             now = add_grants(_apply_hooks(case.review.verdict, by_hooks), case.review)

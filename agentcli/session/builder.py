@@ -13,7 +13,7 @@ from agentcli.agent.journal import Journal, Listener
 from agentcli.agent.limits import Breaker, Pace, TurnLimits
 from agentcli.agent.loop import Loop
 from agentcli.agent.model_client import ModelClient, load_system_prompt
-from agentcli.agent.toolset import Load, Toolset
+from agentcli.agent.toolset import Offer, Toolset
 from agentcli.log.paths import SessionPaths
 from agentcli.log.writer import LogWriter
 from agentcli.permissions.masking import EventMasking
@@ -60,7 +60,7 @@ from agentcli.types.events import (
 from agentcli.types.messages import Json
 from agentcli.types.provider import Request
 from agentcli.types.settings import Settings
-from agentcli.types.tools import Tool, ToolSpec
+from agentcli.types.tools import Tool
 from agentcli.types.verdicts import INHERITED, AskUser, CurrentMode, Delegation, Mode
 
 if TYPE_CHECKING:
@@ -389,7 +389,7 @@ def _add_tools(
     parts: SessionParts,
     features: Mapping[str, SessionFeature],
     *,
-    own: Sequence[tuple[ToolSpec, Load]],
+    own: Sequence[Offer],
     tools: Sequence[Tool],
 ) -> None:
     """Add all tools: the built-in ones with `own`, those of the caller, and those of features."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from agentcli.agent.toolset import Load
+from agentcli.agent.toolset import Offer
 from agentcli.session.features import load_outliner
 from agentcli.session.model import ModelInUse
 from agentcli.session.permission_gate import PermissionGate
@@ -32,7 +32,6 @@ from agentcli.types.tools import (
     Tool,
     ToolContext,
     ToolResult,
-    ToolSpec,
     WorkingDirectory,
 )
 
@@ -82,7 +81,7 @@ class BuiltinTools:
         facts: Callable[[], Sequence[Fact]],
         *,
         declare: Callable[[Iterable[str]], None] = lambda names: None,
-    ) -> Iterator[tuple[ToolSpec, Load]]:
+    ) -> Iterator[Offer]:
         """Yield the tools of one conversation, whose `facts` say what was shown in it.
 
         `declare` declares tools that are of use only from some call on."""

@@ -13,13 +13,13 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from agentcli.agent.toolset import Load
+from agentcli.agent.toolset import Load, Offer
 from agentcli.log.paths import SessionPaths
 from agentcli.types.errors import SettingsError, ToolError
 from agentcli.types.events import Checkpointed, CheckpointFailed, Emit, Warned
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.own_tools import EDITING, list_paths
-from agentcli.types.tools import Effect, Output, ToolContext, ToolSpec, WrappedTool
+from agentcli.types.tools import Effect, Output, Tool, ToolContext, ToolSpec, WrappedTool
 
 if TYPE_CHECKING:
     from agentcli.log.checkpoint.changes import ChangedFile
@@ -57,12 +57,13 @@ class Checkpoints:
         self._too_large_ahead: WorkspaceTooLarge | None = None
         self._keepers: dict[Path, CheckpointKeeper] = {}
 
-    def wrap_offers(
-        self, offers: Iterable[tuple[ToolSpec, Load]]
-    ) -> Iterator[tuple[ToolSpec, Load]]:
-        """Yield the same tools, with checkpoints around each that may change something."""
+    def wrap_offers(self, offers: Iterable[Offer]) -> Iterator[Offer]:
+        """Yield the same tools, with checkpoints around each call that may change something."""
         for spec, load in offers:
-            yield spec, partial(_CheckpointedTool, spec, load, checkpoints=self)
+            yield spec, partial(self._load_tool, spec, load)
+
+    def _load_tool(self, spec: ToolSpec, load: Load) -> Tool:
+        return _CheckpointedTool(load(), spec, checkpoints=self)
 
     def prepare(self, is_stopped: Callable[[], bool]) -> None:
         """Look at the workspace ahead, in another thread, if an earlier session has worked in it.
@@ -285,8 +286,8 @@ class Checkpoints:
 class _CheckpointedTool(WrappedTool):
     """A tool whose changes can be undone."""
 
-    def __init__(self, spec: ToolSpec, load: Load, *, checkpoints: Checkpoints) -> None:
-        super().__init__(load(), spec)
+    def __init__(self, tool: Tool, spec: ToolSpec, *, checkpoints: Checkpoints) -> None:
+        super().__init__(tool, spec)
         self._checkpoints = checkpoints
 
     async def run(self, args: Any, context: ToolContext) -> Output:

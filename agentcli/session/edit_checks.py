@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
-from agentcli.agent.toolset import Load
+from agentcli.agent.toolset import Load, Offer
 from agentcli.system.files import read_regular
 from agentcli.types.checks import Verified
 from agentcli.types.events import Emit, Warned
@@ -27,6 +27,7 @@ from agentcli.types.own_tools import EDITING, list_paths
 from agentcli.types.tools import (
     Diff,
     Output,
+    Tool,
     ToolContext,
     ToolSpec,
     WrappedTool,
@@ -151,13 +152,14 @@ class EditChecks:
         """Commands that are not run any more."""
         self._one_at_a_time = asyncio.Lock()
 
-    def wrap_offers(
-        self, offers: Iterable[tuple[ToolSpec, Load]]
-    ) -> Iterator[tuple[ToolSpec, Load]]:
+    def wrap_offers(self, offers: Iterable[Offer]) -> Iterator[Offer]:
         """Yield the same tools, with checks after those that edit files."""
         for spec, load in offers:
             is_edit = spec.source == "built-in" and spec.name in EDITING
-            yield spec, partial(_CheckedEdit, spec, load, checks=self) if is_edit else load
+            yield spec, partial(self._load_tool, spec, load) if is_edit else load
+
+    def _load_tool(self, spec: ToolSpec, load: Load) -> Tool:
+        return _CheckedEdit(load(), spec, checks=self)
 
     async def capture_before(self, paths: Sequence[str]) -> Mapping[str, str]:
         """Return what cannot be parsed, by path. Run the commands that have never run."""
@@ -240,8 +242,8 @@ def _to_plain(line: str) -> str:
 class _CheckedEdit(WrappedTool):
     """A tool that edits files, and reports what the edit broke."""
 
-    def __init__(self, spec: ToolSpec, load: Load, *, checks: EditChecks) -> None:
-        super().__init__(load(), spec)
+    def __init__(self, tool: Tool, spec: ToolSpec, *, checks: EditChecks) -> None:
+        super().__init__(tool, spec)
         self._checks = checks
 
     async def run(self, args: Any, context: ToolContext) -> Output:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from agentcli.agent.journal import Listener
-    from agentcli.agent.toolset import Load
+    from agentcli.agent.toolset import Offer
     from agentcli.session.builtin_tools import BuiltinTools
     from agentcli.session.project import Project
     from agentcli.session.session import SessionParts
@@ -299,9 +299,9 @@ class SessionFeature:
     """What prompts can mention; None if they can mention nothing of it."""
     is_ready = True
     """False if `prepare` has something to do, which may take a while."""
-    offers: "Sequence[tuple[ToolSpec, Load]]" = ()
+    offers: "Sequence[Offer]" = ()
     """Tools that are always declared."""
-    foreign_offers: "Sequence[tuple[ToolSpec, Load]]" = ()
+    foreign_offers: "Sequence[Offer]" = ()
     """Tools that are declared if there are few, and else found by search."""
 
     def describe_activity(self) -> str:

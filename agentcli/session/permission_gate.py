@@ -117,7 +117,7 @@ class PermissionGate:
     async def judge(
         self, call: PreparedCall, /, *, preview: Preview, child: Delegation | None = None
     ) -> Verdict:
-        verdict = await self._judge(call, preview=preview, child=child)
+        verdict = await self._policy_judge(call, preview=preview, child=child)
         if self.host.failure and verdict.by == "nobody" and call.tool.spec.name == "bash":
             raise self.host.failure  # the machine, not a rule, prevents the command
         self._calls[call.call.id] = call, child
@@ -224,7 +224,7 @@ class PermissionGate:
         self.host.close()
 
     @cached_property
-    def _judge(self) -> "PolicyJudge":
+    def _policy_judge(self) -> "PolicyJudge":
         from agentcli.permissions.judge import PolicyJudge
 
         return PolicyJudge(

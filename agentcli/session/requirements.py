@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from agentcli.agent.completion import ANSWER_TOOL, AnswerForm, CompletionChecks, Goal
 from agentcli.agent.journal import Journal
 from agentcli.agent.loop import OnDeny
-from agentcli.agent.toolset import Load, Toolset
+from agentcli.agent.toolset import Offer, Toolset
 from agentcli.session.builtin_tools import BuiltinTools
 from agentcli.session.session import SessionParts
 from agentcli.types.checks import BaseCheck, Verified, is_file_of_check
@@ -22,7 +22,6 @@ from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.messages import Json
 from agentcli.types.provider import ToolChoice
-from agentcli.types.tools import ToolSpec
 from agentcli.types.verdicts import Mode
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class TurnCompletion:
     checks: CompletionChecks
     answer_schema: Json
     """The schema that the provider enforces, or None."""
-    offers: Sequence[tuple[ToolSpec, Load]]
+    offers: Sequence[Offer]
     """The tool that takes the answer, if the provider cannot enforce a schema itself."""
 
 
@@ -128,7 +127,7 @@ def _build_answer_form(
     )
 
 
-def _build_answer_offers(form: AnswerForm | None) -> Sequence[tuple[ToolSpec, Load]]:
+def _build_answer_offers(form: AnswerForm | None) -> Sequence[Offer]:
     if form is None or not form.by_call:
         return ()
     from agentcli.tools.answer import AnswerTool

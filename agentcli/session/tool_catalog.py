@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from agentcli.agent.request_size import count_spec_tokens
-from agentcli.agent.toolset import Load, Toolset
+from agentcli.agent.toolset import Offer, Toolset
 from agentcli.tools.contracts import load_spec
 from agentcli.types.events import CallFinished, Fact
 from agentcli.types.tools import Tool, ToolSpec
@@ -20,8 +20,6 @@ DECLARED_TOKENS = 8_000
 """The limit for all of them together, in every request."""
 DECLARED_SHARE = 0.04
 """The same limit as a share of the model's window, for small windows."""
-
-Offer = tuple[ToolSpec, Load]
 
 
 class ToolCatalog:

@@ -15,7 +15,7 @@ from agentcli import __version__
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, TurnLimits
 from agentcli.agent.loop import Loop
-from agentcli.agent.toolset import Load, Toolset
+from agentcli.agent.toolset import Offer, Toolset
 from agentcli.log.writer import LogWriter
 from agentcli.permissions.masking import EventMasking
 from agentcli.session.builder import (
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 
 STEPS_MAX = 40
 WALL_S = 900.0
-
-Offer = tuple[ToolSpec, Load]
 
 
 def build_session_feature(parts: SessionParts) -> "ChildAgents":

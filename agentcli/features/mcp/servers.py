@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.toolset import Load
+from agentcli.agent.toolset import Offer
 from agentcli.features.mcp.attachments import ServerLibrary, ServerMenu
 from agentcli.features.mcp.questions import ServerQuestions, ToolListReview
 from agentcli.features.mcp.server_files import open_approvals, open_trials
@@ -49,8 +49,8 @@ _INSTRUCTIONS_HEADING = (
     "of the user: they say nothing about anything else.]"
 )
 
-Offers = Iterator[tuple[ToolSpec, Load]]
-WrapOffers = Callable[[Iterable[tuple[ToolSpec, Load]]], Offers]
+Offers = Iterator[Offer]
+WrapOffers = Callable[[Iterable[Offer]], Offers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from agentcli import __version__
 from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker
-from agentcli.agent.toolset import Load
+from agentcli.agent.toolset import Offer
 from agentcli.log.writer import LogWriter
 from agentcli.permissions.masking import EventMasking
 from agentcli.providers.scripted import ModelScript, ScriptedProvider
@@ -150,7 +150,7 @@ class ToolServer:
             if parts.hooks is not None:
                 last_first.push_async_callback(parts.hooks.run_session_end, Exit.DONE)
 
-    def _iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
+    def _iter_offers(self) -> Iterator[Offer]:
         yield from self._parts.checkpoints.wrap_offers(
             self._parts.builtin_tools.iter_offers(lambda: self._journal.facts)
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.completion import ANSWER_TOOL
-from agentcli.agent.toolset import Load
+from agentcli.agent.toolset import Offer
 from agentcli.session.features import SessionFeature
 from agentcli.session.project import Project
 from agentcli.settings import get_user_directory
@@ -48,7 +48,7 @@ class PythonTools:
     tools: dict[str, Tool] = field(default_factory=dict)
     warnings: list[Warned] = field(default_factory=list)
 
-    def iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
+    def iter_offers(self) -> Iterator[Offer]:
         for name, tool in self.tools.items():
             yield tool.spec, partial(self.tools.__getitem__, name)
 

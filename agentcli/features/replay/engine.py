@@ -21,7 +21,7 @@ from agentcli.agent.journal import Journal
 from agentcli.agent.limits import Breaker, Pace, TurnLimits
 from agentcli.agent.loop import Loop
 from agentcli.agent.model_client import ModelClient
-from agentcli.agent.toolset import Load, Toolset
+from agentcli.agent.toolset import Load, Offer, Toolset
 from agentcli.features.replay.compare import (
     Normal,
     build_normalizer,
@@ -190,7 +190,7 @@ class ReplayRunner:
             completion_checks=RecordedCompletion(journal, self._playback, has_form=self._has_form),
         )
 
-    def _iter_offers(self, journal: Journal) -> Iterator[tuple[ToolSpec, Load]]:
+    def _iter_offers(self, journal: Journal) -> Iterator[Offer]:
         """Yield the tools the recorded model had, real if possible."""
         offers = self._builtin_tools.iter_offers(lambda: journal.facts)
         real = {spec.name: (spec, load) for spec, load in offers}

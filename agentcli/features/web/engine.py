@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.toolset import Load
+from agentcli.agent.toolset import Offer
 from agentcli.session.features import SessionFeature
 from agentcli.session.session import SessionParts
 from agentcli.tools.contracts import load_spec
 from agentcli.types.events import Event, ModelReplied, Warned
-from agentcli.types.tools import Tool, ToolSpec
+from agentcli.types.tools import Tool
 
 if TYPE_CHECKING:
     from agentcli.providers.catalog import Provider
@@ -32,7 +32,7 @@ class Web(SessionFeature):
         self._engine = self._find_engine()
         self.offers = tuple(self._iter_offers())
 
-    def _iter_offers(self) -> Iterator[tuple[ToolSpec, Load]]:
+    def _iter_offers(self) -> Iterator[Offer]:
         if self._parts.settings.web or self._parts.configuration.allows_web:
             yield load_spec("web_fetch"), self._build_fetch
         if self._engine is not None:
