@@ -437,9 +437,10 @@ def _list_disguises(secret: str) -> Iterator[str]:
     raw = secret.encode("utf-8", "surrogatepass")
     yield secret
     yield from (line for line in secret.splitlines() if len(line) >= _SHORTEST_STEM)
-    yield from (quote(raw, safe=""), quote(raw), quote_plus(raw))
-    yield from (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
-    yield raw.hex()
+    yield from _list_percent_encodings(raw)
+    yield from _list_json_escapes(secret)
+    yield from _list_html_escapes(secret)
+    yield from (raw.hex(), raw.hex().upper())
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         whole = encode(raw).decode().rstrip("=")
         yield whole
@@ -449,3 +450,35 @@ def _list_disguises(secret: str) -> Iterator[str]:
             encoded = encode(bytes(offset) + raw).decode()
             stems.append(encoded[first : (offset + len(raw)) // 3 * 4])
         yield from (stem for stem in stems if len(stem) >= _SHORTEST_STEM)
+
+
+def _list_percent_encodings(raw: bytes) -> Iterator[str]:
+    everything = "".join(f"%{byte:02X}" for byte in raw)
+    for text in (quote(raw, safe=""), quote(raw), quote_plus(raw), everything):
+        yield text
+        yield _change_digits(text, "%", size=2, change=str.lower)
+
+
+def _list_json_escapes(secret: str) -> Iterator[str]:
+    """Yield the secret as encoders of several languages write it in a string."""
+    for text in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        for slashed in (text, text.replace("/", "\\/")):  # as PHP does
+            for signs in ("", "&<>", "&'+<>"):  # as Go and Rails do, and .NET
+                escaped = slashed.translate({ord(sign): f"\\u{ord(sign):04x}" for sign in signs})
+                yield escaped
+                yield _change_digits(escaped, "\\u", size=4, change=str.upper)
+
+
+def _change_digits(text: str, mark: str, *, size: int, change: Callable[[str], str]) -> str:
+    """Return the text with small or capital letters in the digits after each mark."""
+    first, *rest = text.split(mark)
+    return mark.join([first, *(change(part[:size]) + part[size:] for part in rest)])
+
+
+_HTML_SIGNS = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+
+
+def _list_html_escapes(secret: str) -> Iterator[str]:
+    for apostrophe in ("'", "&#x27;", "&#39;"):
+        signs = _HTML_SIGNS | {"'": apostrophe}
+        yield "".join(signs.get(letter, letter) for letter in secret)

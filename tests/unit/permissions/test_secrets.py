@@ -58,12 +58,37 @@ def _redactor(**environ: str) -> Redactor:
         base64.b64encode(VALUE.encode()).decode().rstrip("="),
         base64.urlsafe_b64encode(VALUE.encode()).decode().rstrip("="),
         VALUE.encode().hex(),
+        VALUE.encode().hex().upper(),
+        quote(VALUE, safe="").replace("%2F", "%2f").replace("%2B", "%2b").replace("%3D", "%3d"),
+        "".join(f"%{byte:02X}" for byte in VALUE.encode()),
+        "".join(f"%{byte:02x}" for byte in VALUE.encode()),
+        VALUE.replace("/", "\\/"),
+        VALUE.replace("&", "\\u0026"),
+        VALUE.replace("/", "\\/").replace("&", "\\u0026"),
+        VALUE.replace("&", "\\u0026").replace("+", "\\u002B"),
+        VALUE.replace("&", "&amp;"),
     ],
 )
 def test_value_is_masked_in_every_exact_disguise(disguised: str) -> None:
     redactor = _redactor(MY_API_KEY=VALUE)
 
     assert starred(redactor.mask(f"a {disguised} b")) == "a *** b"
+
+
+@pytest.mark.parametrize(
+    "escaped",
+    [
+        "a&lt;b&gt;&quot;c&#39;d&amp;e/ü",
+        "a&lt;b&gt;&quot;c&#x27;d&amp;e/ü",
+        "a\\u003cb\\u003e\\\"c'd\\u0026e/\\u00fc",
+        "a\\u003Cb\\u003E\\\"c'd\\u0026e/\\u00FC",
+        "a<b>\\\"c'd&e\\/\\u00fc",
+    ],
+)
+def test_value_with_signs_is_masked_as_pages_and_programs_write_it(escaped: str) -> None:
+    redactor = _redactor(MY_API_KEY="a<b>\"c'd&e/ü")
+
+    assert starred(redactor.mask(f"x {escaped} y")) == "x *** y"
 
 
 def test_value_is_masked_inside_a_longer_base64_text() -> None:
