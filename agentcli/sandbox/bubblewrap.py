@@ -146,14 +146,14 @@ class BubblewrapSandbox:
         finally:
             self._placeholders.release()
 
-    def attend(self, process: "Popen[bytes]") -> bool:
+    def supervise(self, process: "Popen[bytes]") -> bool:
         command = self._commands[process]
         try:
             is_same = self._read_state(command.grants) == command.mounted
         except OSError:
             return False
         if is_same:
-            self._supervisor.attend(
+            self._supervisor.supervise(
                 process, grants=command.grants, mount_check=command.mounted.check
             )
         return is_same

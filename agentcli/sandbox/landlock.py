@@ -202,8 +202,8 @@ class LandlockSandbox:
         self._commands[started] = grants, enclosure
         return started
 
-    def attend(self, process: "Popen[bytes]") -> bool:
-        self._supervisor.attend(process, grants=self._commands[process][0])
+    def supervise(self, process: "Popen[bytes]") -> bool:
+        self._supervisor.supervise(process, grants=self._commands[process][0])
         return True
 
     def finish(self, process: "Popen[bytes]") -> tuple[str, ...]:

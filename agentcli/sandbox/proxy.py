@@ -2,7 +2,7 @@
 
 It runs in the session, outside the sandbox. Its listening socket was made in the private network
 of the commands, and stays there. Each command has a lease: a token that its programs send, valid
-from its release until it has ended. Then its connections are cut. Its answers are in
+from its start until it has ended. Then its connections are cut. Its answers are in
 `proxy_service`.
 """
 

@@ -153,7 +153,7 @@ class SeatbeltSandbox:
         self._snapshots[process] = snapshot
         return process
 
-    def attend(self, process: "Popen[bytes]") -> bool:
+    def supervise(self, process: "Popen[bytes]") -> bool:
         self._snapshots[process] = self._keeper.take_snapshot()
         return True
 

@@ -73,7 +73,7 @@ class CommandSupervisor:
         mount_check: MountCheck | None = None,
         waits: bool = False,
     ) -> "Popen[bytes]":
-        """Launch a process and supervise it. With `waits`, only once it is attended.
+        """Launch a process and supervise it. With `waits`, only from the call of `supervise`.
 
         The user may change the paths of `mount_check`. Once one is stale, the command is stopped.
         """
@@ -90,7 +90,7 @@ class CommandSupervisor:
         self._begin(process, before)
         return process
 
-    def attend(
+    def supervise(
         self, process: "Popen[bytes]", *, grants: Grants, mount_check: MountCheck | None = None
     ) -> None:
         self._begin(process, self._record(grants, mount_check))

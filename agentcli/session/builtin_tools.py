@@ -120,7 +120,7 @@ class BuiltinTools:
 
     def move_to_background(self) -> int:
         """Let awaited commands continue in the background. Return how many there are."""
-        return self._processes.made.release() if self._processes.made else 0
+        return self._processes.made.detach() if self._processes.made else 0
 
     def list_background(self) -> "Sequence[StartedCommand]":
         """Return the commands that run without a call waiting for them."""
@@ -152,7 +152,7 @@ class BuiltinTools:
     def stop_idle_shells(self) -> None:
         """Stop the spare shells that wait for future commands."""
         if self._shells.made:
-            self._shells.made.release_spares()
+            self._shells.made.stop_spares()
 
     async def close(self) -> None:
         if self._shells.made:
@@ -354,7 +354,7 @@ class BuiltinTools:
 
     def prepare_shells(self) -> None:
         """Make the sandbox and its first shell ahead, in another thread."""
-        self._shells.get().release_unused()
+        self._shells.get().stop_unused()
 
     def _build_shells(self) -> "ShellPool":
         """Build the pool in the sandbox that its first shell has proven.

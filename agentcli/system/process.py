@@ -163,7 +163,7 @@ def open_terminal() -> tuple[int, int]:
     return ours, theirs
 
 
-class Released(Exception):
+class Detached(Exception):
     """The wait for a process is over, but the process runs on."""
 
 
@@ -255,14 +255,14 @@ async def run(
     tag: str,
     timeout_s: float,
     since_pid: int | None = None,
-    release: asyncio.Event | None = None,
+    detach: asyncio.Event | None = None,
 ) -> ProcessEnd:
     """Follow a process whose output is the pipe, and return soon after it has ended.
 
     `since_pid` is the newest process at the beginning, if it was started before that.
 
-    When cancelled, first end the process and everything that carries its tag. Raise Released,
-    and end nothing, if `release` comes first.
+    When cancelled, first end the process and everything that carries its tag. Raise Detached,
+    and end nothing, if `detach` is set first.
     """
     began = time.monotonic()
     pipe.close_writer()
@@ -271,7 +271,7 @@ async def run(
     try:
         try:
             async with asyncio.timeout(timeout_s):
-                await _wait_for_exit_or_release(release, child)
+                await _wait_for_exit_or_detach(detach, child)
         except TimeoutError:
             timed_out = True
             left = await end(child, tag=tag, steps=AFTER_TIMEOUT)
@@ -301,10 +301,10 @@ async def wait_for_exit(child: "Popen[bytes]") -> int:
     return child.wait()
 
 
-async def _wait_for_exit_or_release(release: asyncio.Event | None, child: "Popen[bytes]") -> None:
-    await _wait_until_gone(child, exited=release or asyncio.Event())
+async def _wait_for_exit_or_detach(detach: asyncio.Event | None, child: "Popen[bytes]") -> None:
+    await _wait_until_gone(child, exited=detach or asyncio.Event())
     if child.poll() is None:
-        raise Released
+        raise Detached
 
 
 async def _wait_until_gone(child: "Popen[bytes]", *, exited: asyncio.Event) -> None:

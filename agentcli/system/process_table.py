@@ -72,22 +72,22 @@ class _Reaper:
         self._process.communicate(_FAREWELL)
 
 
-_started: list[_Reaper] = []
-"""The one of this process, once it is needed."""
-_starting = Lock()
+_reapers: list[_Reaper] = []
+"""The reaper of this process, once it is needed."""
+_reaper_lock = Lock()
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_started.clear)
+    os.register_at_fork(after_in_child=_reapers.clear)
 
 
 def run_if_killed(line: str) -> None:
     """Have a line of shell run if we are killed. Raise OSError if there is nobody to run it."""
-    with _starting:
-        if not _started:
-            _started.append(_Reaper())
+    with _reaper_lock:
+        if not _reapers:
+            _reapers.append(_Reaper())
         try:
-            _started[0].add(line)
+            _reapers[0].add(line)
         except OSError:
-            del _started[0]  # somebody has ended it: the next line gets another one
+            del _reapers[0]  # somebody has ended it: the next line gets another one
             raise
 
 
@@ -173,8 +173,8 @@ class ProcessTable:
         """Commands that are being waited for, by pid."""
         self._unattended: dict[int, StartedCommand] = {}
         """Commands in the background, by pid."""
-        self._releases: dict[str, asyncio.Event] = {}
-        """The release events of commands that are being waited for, by tag."""
+        self._detach_events: dict[str, asyncio.Event] = {}
+        """The detach events of commands that are being waited for, by tag."""
         self._left: list[StartedCommand] = []
         self._finished: list[FinishedCommand] = []
         self._watches: set[asyncio.Task[None]] = set()
@@ -216,20 +216,20 @@ class ProcessTable:
 
         Return the pids that are still there: a sandbox may end them with the command.
         """
-        self._releases.pop(tag, None)
+        self._detach_events.pop(tag, None)
         self._pipes = [one for one in (*self._pipes, pipe) if one.is_open]
         return self._record_end(self._commands[tag], left_running)
 
-    def ensure_release_event(self, tag: str) -> asyncio.Event:
+    def ensure_detach_event(self, tag: str) -> asyncio.Event:
         """Return the event that is set when the command is to run on without being waited for."""
-        return self._releases.setdefault(tag, asyncio.Event())
+        return self._detach_events.setdefault(tag, asyncio.Event())
 
-    def release(self) -> int:
-        """End the wait for every command that can run on by itself; return how many there are."""
-        released, self._releases = self._releases, {}
-        for release in released.values():
-            release.set()
-        return len(released)
+    def detach(self) -> int:
+        """Stop waiting for every command that can go on in the background; return their number."""
+        events, self._detach_events = self._detach_events, {}
+        for event in events.values():
+            event.set()
+        return len(events)
 
     def watch(self, child: "Popen[bytes]", *, tag: str, pipe: Pipe, then: Remarks) -> None:
         """Follow a background command to its end, and then call `then`."""

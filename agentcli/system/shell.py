@@ -4,7 +4,7 @@ The command is in a file that the shell evaluates. So no quoting, heredoc, lengt
 of it can reach the wrapper around it. Nothing is carried over but the working directory.
 
 A shell waits for a line on its stdin before it reads that file, so it can be started before its
-command is known. It ends by itself if the process that would release it is gone. It reports the
+command is known. It ends by itself if the process that would send this line is gone. It reports the
 directory through the same socket: only this one command can write there.
 """
 
@@ -30,7 +30,7 @@ _SYSTEM_PATH = "/bin:/usr/bin:/usr/local/bin"
 _NOTE_LIMIT_BYTES = 16_384
 _NOTE_FD = TAG_FD - 1
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-_RELEASE = b"\n"
+_RUN_COMMAND = b"\n"
 _REQUEST = b"\x1e"
 _REQUESTS_MAX = 100
 _CODES = compile_later(r"\b[0-9]{1,3}\b")
@@ -185,7 +185,7 @@ def _find_real(directory: str) -> Path | None:
 class ShellHandle:
     """The connection to one shell, and the file that it reads its command from.
 
-    If it is closed before `release`, the shell ends."""
+    If it is closed before `run_command`, the shell ends."""
 
     def __init__(self, command_file: Path) -> None:
         self.command_file = command_file
@@ -195,11 +195,11 @@ class ShellHandle:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._requests = 0
 
-    def release(self, command: bytes) -> None:
-        """Start the command; raise OSError if that fails."""
+    def run_command(self, command: bytes) -> None:
+        """Let the waiting shell run the command; raise OSError if that fails."""
         with os.fdopen(os.open(self.command_file, _NEW_FILE, 0o600), "wb") as file:
             file.write(command)
-        self._ours.send(_RELEASE)
+        self._ours.send(_RUN_COMMAND)
 
     def read_note(self) -> ShellNote | None:
         """Return the note of a shell that has ended, None if it sent none. Commands can fake it."""

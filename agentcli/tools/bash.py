@@ -274,9 +274,9 @@ class Bash:
                 tag=shell.tag,
                 timeout_s=call.timeout_s,
                 since_pid=since_pid,
-                release=self._processes.ensure_release_event(shell.tag),
+                detach=self._processes.ensure_detach_event(shell.tag),
             )
-        except process.Released:
+        except process.Detached:
             ran_s = time.monotonic() - began
             self._watch(shell, pipe)
             self._seal_later(call, output, pipe=pipe)
@@ -398,7 +398,7 @@ class Bash:
         return await terminal.exchange(b"", within_s=within_s, report=progress, notes=call.notes)
 
     def _start(self, call: _PendingCommand, sink: BoundedSink) -> tuple[PooledShell, Pipe]:
-        """Start a released shell; return it and the pipe from its output to the sink."""
+        """Run the command in a shell; return the shell and the pipe from its output to the sink."""
         try:
             shell = self._shells.take(
                 call.setup,
@@ -420,7 +420,7 @@ class Bash:
         )
         try:
             script = call.command.script
-            shell.handle.release(call.killer.functions + script if call.killer else script)
+            shell.handle.run_command(call.killer.functions + script if call.killer else script)
         except OSError as error:
             pipe.close()
             self._processes.finish(shell.tag, left_running=(), pipe=pipe)

@@ -33,7 +33,7 @@ After the first command it is one: in many sessions there is no other."""
 _LEAVE_S = 2.0
 _PROBE_LIMIT_S = 10.0
 _FIRST_S = 1.0
-"""How long a first shell waits that no call asked for: everybody sees what its sandbox plants."""
+"""How long a first shell waits for a call. Others see the placeholders of its sandbox meanwhile."""
 
 
 class NewTag(Protocol):
@@ -107,9 +107,9 @@ class ShellPool:
         credentials: Mapping[str, str] | None = None,
         on_terminal: bool = False,
     ) -> PooledShell:
-        """Return a shell to release at once; raise OSError if none starts.
+        """Return a shell for one command, to run at once; raise OSError if none starts.
 
-        The sandbox looks after it from now on, and it may reach the hosts that are granted.
+        The sandbox supervises it from now on, and it may reach the hosts that are granted.
         A shell that does not note its directory is not made ahead: few are requested. With
         `on_terminal` its input and output are a new terminal, and somebody answers its questions.
         """
@@ -174,19 +174,19 @@ class ShellPool:
         The one that proved the sandbox is enough, if it has these grants."""
         is_ready = any(_may_have(grants, started) for started in tuple(self._waiting))
         if self.sandbox is not None and _may_wait(grants) and not is_ready:
-            self.release_spares()
+            self.stop_spares()
             if self._leases is not None:
                 self._leases.prepare(grants)
             self._start_spares(cwd, grants)
 
-    def release_unused(self) -> None:
-        """End the shells that wait in a moment, unless commands take them before."""
+    def stop_unused(self) -> None:
+        """End the waiting shells after a moment, unless commands take them before."""
         for started in tuple(self._waiting):
-            timer = Timer(_FIRST_S, self._release, [started])
+            timer = Timer(_FIRST_S, self._stop_if_waiting, [started])
             timer.daemon = True
             timer.start()
 
-    def _release(self, started: "Future[PooledShell]") -> None:
+    def _stop_if_waiting(self, started: "Future[PooledShell]") -> None:
         with suppress(ValueError):  # it is taken
             self._waiting.remove(started)
             self._dismiss(started)
@@ -211,7 +211,7 @@ class ShellPool:
         sandbox = self._choose_sandbox(shell.setup)
         return (*(sandbox.finish(shell.child) if sandbox else ()), *refused)
 
-    def release_spares(self) -> None:
+    def stop_spares(self) -> None:
         """End the waiting shells, without waiting for that."""
         if self._due is not None:
             self._due.cancel()
@@ -219,14 +219,14 @@ class ShellPool:
             self._dismiss(self._waiting.popleft())
 
     def abandon(self, shell: PooledShell) -> None:
-        """End a shell that could not be released."""
+        """End a shell that could not be given its command."""
         if self._leases:
             self._leases.end(shell.token)
         shell.handle.close()
         self._maker.submit(self._end, shell)
 
     def close(self) -> None:
-        self.release_spares()
+        self.stop_spares()
         self._maker.shutdown()
 
     def _match(self, started: "Future[PooledShell]", setup: ShellSetup) -> PooledShell | None:
@@ -236,7 +236,7 @@ class ShellPool:
         shell = started.result()
         if shell.setup != setup or shell.child.poll() is not None:
             return None
-        return shell if not self.sandbox or self.sandbox.attend(shell.child) else None
+        return shell if not self.sandbox or self.sandbox.supervise(shell.child) else None
 
     def _choose_sandbox(self, setup: ShellSetup) -> Sandbox | None:
         return None if setup.grants.outside else self.sandbox

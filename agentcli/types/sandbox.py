@@ -56,15 +56,15 @@ class Sandbox(Protocol):
         By default stdin is empty and stderr is joined to `stdout`. Takes a few milliseconds,
         the first time more. May be called from any thread.
 
-        If `waits` is True, the process does nothing until it is released. Its caller must call
-        `attend` just before.
+        If `waits` is True, the process does nothing until it gets its command. Its caller must
+        call `supervise` just before that.
         """
         ...
 
-    def attend(self, process: "Popen[bytes]") -> bool:
+    def supervise(self, process: "Popen[bytes]") -> bool:
         """Supervise a process that waited, from now on, like any process that was started.
 
-        Return False if what it was confined to has changed, so that it may not be released.
+        Return False if what it was confined to has changed, so that it may not get a command.
         """
         ...
 

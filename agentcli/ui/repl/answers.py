@@ -82,7 +82,7 @@ class Answers:
 
     def _finish_question(self) -> None:
         """Keep an answer whose question went away as it was written, and keep the keyboard."""
-        self.keys.release()
+        self.keys.pass_on_held()
         if self._screen.is_answer_line_open:
             if self._screen.answer.text.strip():
                 self._composer.prepend_text(self._screen.answer.text)
@@ -277,11 +277,11 @@ class AnswerKeys:
 
     def paste(self, text: str) -> None:
         """Put pasted text into the input, after a held letter. It answers nothing."""
-        self.release()
+        self.pass_on_held()
         self._approvals.postpone()
         self._composer.take_typed(text)
 
-    def release(self) -> None:
+    def pass_on_held(self) -> None:
         """Give a held letter that can no longer be an answer to the input."""
         if held := self.drop():
             self._composer.take_typed(held)
@@ -325,7 +325,7 @@ class AnswerKeys:
         self._stop_timer()
         held = self._held
         if held is None or asked is not self._state.pending:
-            self.release()
+            self.pass_on_held()
         elif held.takes_enter and asked.offers(held):
             asked.awaits_enter = True
         else:

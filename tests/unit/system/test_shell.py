@@ -56,7 +56,7 @@ def run(shell: PreparedShell, cwd: Path, **more: str) -> Ran:
         stderr=subprocess.STDOUT,
     ) as child:
         shell.handle.shell_end.close()
-        shell.handle.release(shell.command)
+        shell.handle.run_command(shell.command)
         output, _ = child.communicate()
     note = shell.handle.read_note()
     shell.handle.close()
@@ -290,7 +290,7 @@ def test_shell_that_is_not_let_go_ends(tmp_path: Path) -> None:
 
 def test_file_of_a_command_is_private_and_removed(tmp_path: Path) -> None:
     handle = prepared(tmp_path, "true").handle
-    handle.release(b"true")
+    handle.run_command(b"true")
     assert stat.S_IMODE(handle.command_file.stat().st_mode) == 0o600
     handle.close()
     handle.close()

@@ -136,13 +136,13 @@ def test_background_command_is_ended_by_killing_its_pid(tmp_path: Path) -> None:
     in_session(tmp_path, scenario)
 
 
-def test_released_command_goes_on_in_the_background_and_its_end_is_told(tmp_path: Path) -> None:
+def test_detached_command_goes_on_in_the_background_and_its_end_is_told(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
         waiting = asyncio.ensure_future(
             session.run("cd /; echo one; until [ -e $OLDPWD/go ]; do sleep 0.02; done; echo two")
         )
         await until(lambda: session.told)
-        assert session.ledger.release() == 1
+        assert session.ledger.detach() == 1
         output, log = await waiting, tmp_path / "out/1.log"
         pid = details(output).background_pid
         said = re.fullmatch(
@@ -158,7 +158,7 @@ def test_released_command_goes_on_in_the_background_and_its_end_is_told(tmp_path
             True,
             "one",
         )
-        assert session.ledger.release() == 0
+        assert session.ledger.detach() == 0
         assert [one.pid for one in session.ledger.list_running()] == [pid]
         heard = len(session.told)
         assert text(await session.run("basename $PWD; touch go")).startswith("workspace\n")
@@ -172,13 +172,13 @@ def test_released_command_goes_on_in_the_background_and_its_end_is_told(tmp_path
     in_session(tmp_path, scenario)
 
 
-def test_released_command_ends_with_the_session(tmp_path: Path) -> None:
+def test_detached_command_ends_with_the_session(tmp_path: Path) -> None:
     seconds = unique_seconds()
 
     async def scenario(session: Session) -> None:
         waiting = asyncio.ensure_future(session.run(f"echo one; sleep {seconds}", timeout=10))
         await until(lambda: session.told)
-        session.ledger.release()
+        session.ledger.detach()
         await waiting
         await until(lambda: len(running(f"sleep {seconds}")) == 1)
 
@@ -186,11 +186,11 @@ def test_released_command_ends_with_the_session(tmp_path: Path) -> None:
     assert running(seconds) == []
 
 
-def test_release_without_a_command_does_nothing(tmp_path: Path) -> None:
+def test_detach_without_a_command_does_nothing(tmp_path: Path) -> None:
     async def scenario(session: Session) -> None:
         await session.run("true")
         await session.run("sleep 60", background=True)
-        assert session.ledger.release() == 0
+        assert session.ledger.detach() == 0
 
     in_session(tmp_path, scenario)
 
@@ -258,7 +258,7 @@ class Recorded:
             self.asked.append((cwd, grants))
         return child
 
-    def attend(self, process: "Popen[bytes]") -> bool:
+    def supervise(self, process: "Popen[bytes]") -> bool:
         self.asked.append(self.waiting.pop(process))
         return True
 

@@ -116,7 +116,7 @@ def test_nothing_waits_while_nobody_works(tmp_path: Path) -> None:
         await session.run("true")
         children = await waiting(session)
         assert len(children) == 2
-        session.shells.release_spares()
+        session.shells.stop_spares()
         await until(lambda: all(child.returncode == 126 for child in children))
         assert text(await session.run("echo a")) == "a\n[exit code 0]"
 
@@ -195,7 +195,7 @@ def test_placeholders_do_not_wait_long_for_a_first_command(
         placeholder = session.workspace / ".agentcli"
         session.shells.prove("echo", session.workspace)
         assert placeholder.exists()
-        session.shells.release_unused()
+        session.shells.stop_unused()
         await until(lambda: not placeholder.exists())
         output = text(await session.run("touch .agentcli/a", grants=Grants()))
         assert output.startswith("touch: cannot touch '.agentcli/a': Read-only file system")
