@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from agentcli.permissions import git_reads, programs
 from agentcli.permissions.reader_options import Unproven
 from agentcli.permissions.readers import READERS, VERSION_ONLY
-from agentcli.permissions.readonly import why_no_reading_form
+from agentcli.permissions.readonly import why_words_not_read_only
 from agentcli.permissions.shell import OpaqueLine, ShellLine, ShellPart, ShellWord, parse_line
 from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
@@ -27,7 +27,9 @@ _STARTS_PROGRAMS = compile_later(r"system|exec|popen|spawn|subprocess|getline|\d
 _LONGEST_CLUSTER = 5
 
 
-class Likeness(IntEnum):
+class MatchResult(IntEnum):
+    """Whether a call matches an ask or deny rule."""
+
     NO = 0
     MAYBE = 1
     """The line does not show whether it matches."""
@@ -43,7 +45,7 @@ class CommandPattern:
     def parse(text: str, *, allows: bool) -> "CommandPattern":
         """Parse a pattern. Raise ValueError whose message is the end of a sentence.
 
-        With `allows` it is that of an allow rule, and must not allow anything whatever."""
+        With `allows`, it is the pattern of an allow rule and must not match every command."""
         text = text.strip()
         begin = text.removesuffix(ANY_WORDS)
         line = parse_line(begin)
@@ -115,17 +117,17 @@ class CommandPattern:
         option = programs.find_running_option(argv, after=len(self.words))
         if option:
             return f"{option} runs another program"
-        return why_no_reading_form(part) if _has_only_reading_forms(part) else None
+        return why_words_not_read_only(part) if _has_only_reading_forms(part) else None
 
-    def judge_likeness(self, line: ShellLine, text: str) -> Likeness:
+    def match_broadly(self, line: ShellLine, text: str) -> MatchResult:
         """Return whether the line may run what the pattern names."""
         if isinstance(line, OpaqueLine):
-            return Likeness.YES if self._is_mentioned(text) else Likeness.MAYBE
-        found = max(map(self._judge_part, line.parts))
+            return MatchResult.YES if self._is_mentioned(text) else MatchResult.MAYBE
+        found = max(map(self._match_part, line.parts))
         fed = [part for part in line.parts if programs.reads_code(part.argv)]
         if fed and self._is_mentioned(text):
-            return Likeness.YES
-        return max(found, Likeness.MAYBE) if any(map(_runs_shell_code, fed)) else found
+            return MatchResult.YES
+        return max(found, MatchResult.MAYBE) if any(map(_runs_shell_code, fed)) else found
 
     def _is_mentioned(self, text: str) -> bool:
         """Return whether the pattern's words are in the text in this order, in any context."""
@@ -137,32 +139,32 @@ class CommandPattern:
         wanted = programs.split_dashed_git(self.words)
         return all(programs.get_program_name(word) in mentioned for word in wanted)
 
-    def _judge_part(self, part: ShellPart) -> Likeness:
+    def _match_part(self, part: ShellPart) -> MatchResult:
         if self._runs_from(part.words):
-            return Likeness.YES
+            return MatchResult.YES
         if not programs.may_run_others(part.argv):
             may_run = self._may_be_in_git(part.argv) or self._may_be_wrapped(part)
-            return Likeness.MAYBE if may_run else Likeness.NO
-        return max([Likeness.NO, *self._iter_inner_likeness(part)])
+            return MatchResult.MAYBE if may_run else MatchResult.NO
+        return max([MatchResult.NO, *self._iter_inner_matches(part)])
 
-    def _iter_inner_likeness(self, part: ShellPart) -> Iterator[Likeness]:
-        """Yield the likeness of what a wrapper runs: the rest of its words, or code inside one."""
+    def _iter_inner_matches(self, part: ShellPart) -> Iterator[MatchResult]:
+        """Match what a wrapper runs: the rest of its words, and the code inside a word."""
         codes = [word.text for word in part.words[1:] if _CODE.search(word.text)]
         if (
             any(self._runs_from(part.words[index:]) for index in range(1, len(part.words)))
             or any(self._is_mentioned(word) for word in part.argv[1:])
             or (codes and self._is_mentioned(part.source))
         ):
-            yield Likeness.YES
+            yield MatchResult.YES
         if any(self._may_be_in_git(part.argv[index:]) for index in range(len(part.argv))):
-            yield Likeness.MAYBE
+            yield MatchResult.MAYBE
         for code in codes:
             if _runs_shell_code(part):
-                yield self.judge_likeness(parse_line(code), code)
+                yield self.match_broadly(parse_line(code), code)
             elif _STARTS_PROGRAMS.search(code):
-                yield Likeness.MAYBE
+                yield MatchResult.MAYBE
         if part.program in programs.TAKE_WORDS and self._is_named_in(part):
-            yield Likeness.MAYBE
+            yield MatchResult.MAYBE
 
     def _may_be_in_git(self, argv: Sequence[str]) -> bool:
         names = programs.split_dashed_git(self.words)

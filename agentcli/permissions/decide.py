@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from agentcli.permissions.command_patterns import Likeness
+from agentcli.permissions.command_patterns import MatchResult
 from agentcli.permissions.granting import (
     add_grants,
     compute_given,
@@ -38,7 +38,7 @@ NO_SANDBOX = "no sandbox works here, so every command needs approval (see agentc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandTerms:
+class CommandConditions:
     """The conditions under which commands run here."""
 
     prover: ReadProver
@@ -64,19 +64,19 @@ class PolicyDecider:
         self,
         *,
         rules: Sequence[PermissionRule],
-        find_terms: Callable[[], CommandTerms],
+        find_conditions: Callable[[], CommandConditions],
         is_untrusted: Callable[[], bool] = lambda: False,
         own: Sequence[Path] = (),
         asks_outside: bool = False,
         keeps_sandbox: bool = False,
     ) -> None:
-        """`find_terms` may start a sandbox to find out, so it is called for commands alone.
+        """`find_conditions` may start a sandbox to find out, so it is called for commands alone.
         `is_untrusted` returns whether text from outside the workspace is in the conversation. `own`
         are agentcli's directories, which no command is granted. `asks_outside` means that there is
         a user to ask about reading a path outside the workspace, which otherwise fails.
         `keeps_sandbox` means that no command may run outside of it."""
         self._rules = list(rules)
-        self._find_terms = find_terms
+        self._find_conditions = find_conditions
         self._own = own
         self._is_untrusted = is_untrusted
         self._asks_outside = asks_outside
@@ -103,24 +103,24 @@ class PolicyDecider:
     def review(self, subject: CallSubject, *, mode: Mode) -> CallReview:
         """Return what rules and mode say of a call now, before a hook or the user is asked."""
         is_command = subject.line is not None or subject.typed is not None
-        terms = self._find_terms() if is_command else None
-        coverage = self._cover(subject, terms)
-        why_not_read = _why_not_reading(subject, terms, coverage=coverage)
-        asks, judges = self._ask(subject), self._leave_to_model(subject, terms)
-        allows = self._allow(subject, terms, coverage=coverage)
-        has_sandbox = terms is not None and terms.is_confined and terms.has_sandbox
+        conditions = self._find_conditions() if is_command else None
+        coverage = self._cover(subject, conditions)
+        why_not_read = _why_not_reading(subject, conditions, coverage=coverage)
+        asks, judges = self._ask(subject), self._leave_to_model(subject, conditions)
+        allows = self._allow(subject, conditions, coverage=coverage)
+        has_sandbox = conditions is not None and conditions.is_confined and conditions.has_sandbox
         request = self._review_request(subject, allows, has_sandbox=has_sandbox)
         verdict = (
             self._deny(subject)
             or _deny_in_plan(subject, why_not_read, mode=mode)
             or request.refusal
             or asks
-            or self._ask_if_meant(subject)
+            or self._ask_if_hidden(subject)
             or judges
             or allows
             or (self._ask_outside(subject) if subject.paths else None)
             or _allow_reading(why_not_read, mode=mode)
-            or self._decide_by_mode(subject, terms, coverage=coverage, mode=mode)
+            or self._decide_by_mode(subject, conditions, coverage=coverage, mode=mode)
         )
         return CallReview(
             subject=subject,
@@ -135,8 +135,8 @@ class PolicyDecider:
 
     def proves_read(self, command: str) -> bool:
         """Return whether a command line is known to only read here."""
-        terms = self._find_terms()
-        return terms.is_confined and terms.prover.reads(command)
+        conditions = self._find_conditions()
+        return conditions.is_confined and conditions.prover.reads(command)
 
     def decide_host(self, host: str, port: int, grants: Grants) -> Verdict:
         """Return allow, ask or deny for a host that a command with these grants reaches for."""
@@ -156,7 +156,7 @@ class PolicyDecider:
 
     def _deny(self, subject: CallSubject) -> Verdict | None:
         for rule in self._list_rules("deny"):
-            if rule.judge_likeness(subject) is Likeness.YES:
+            if rule.match_broadly(subject) is MatchResult.YES:
                 return _make_verdict(rule, subject, decision="deny", says="forbids it")
             if rule.concerns_content(subject):
                 says = f"forbids reading it, {_explain_need(subject)}"
@@ -166,7 +166,7 @@ class PolicyDecider:
     def _ask(self, subject: CallSubject) -> Verdict | None:
         """Return the `ask` for a call that the user must see, even if rules or mode allow it."""
         for rule in self._list_rules("ask"):
-            if rule.judge_likeness(subject) is Likeness.YES:
+            if rule.match_broadly(subject) is MatchResult.YES:
                 return _make_verdict(rule, subject, decision="ask", says="requires approval")
             if rule.concerns_content(subject):
                 says = f"requires approval to read it, {_explain_need(subject)}"
@@ -176,12 +176,12 @@ class PolicyDecider:
             return Verdict(decision="ask", by="rule", reason=reason)
         return _asks_about_reserved(subject)
 
-    def _ask_if_meant(self, subject: CallSubject) -> Verdict | None:
+    def _ask_if_hidden(self, subject: CallSubject) -> Verdict | None:
         """Return an `ask` if the command hides what it runs and a deny or ask rule may match it."""
         if self._was_seen(subject):
             return None
         for rule in (*self._list_rules("deny"), *self._list_rules("ask")):
-            if rule.judge_likeness(subject) is Likeness.MAYBE:
+            if rule.match_broadly(subject) is MatchResult.MAYBE:
                 hidden_by = getattr(subject.line, "reason", "code or an alias in it")
                 says = f"may apply: {hidden_by} hides what would run"
                 verdict = _make_verdict(rule, subject, decision="ask", says=says)
@@ -193,25 +193,35 @@ class PolicyDecider:
         seen = (rule.line for rule in self._list_rules("allow") if rule.line)
         return subject.line is not None and subject.command in seen
 
-    def _leave_to_model(self, subject: CallSubject, terms: CommandTerms | None) -> Verdict | None:
+    def _leave_to_model(
+        self, subject: CallSubject, conditions: CommandConditions | None
+    ) -> Verdict | None:
         """Return the `ask` for a call that a model must judge, even if rules or mode allow it."""
         if self._was_seen(subject):
             return None
         for rule in self._list_rules("judge"):
-            if rule.judge_likeness(subject) is Likeness.YES or rule.concerns_content(subject):
+            if rule.match_broadly(subject) is MatchResult.YES or rule.concerns_content(subject):
                 verdict = _make_verdict(
                     rule, subject, decision="ask", says="asks a model to decide"
                 )
-                if subject.line is not None and terms is not None and not terms.is_confined:
+                if (
+                    subject.line is not None
+                    and conditions is not None
+                    and not conditions.is_confined
+                ):
                     return replace(verdict, reason=f"{verdict.reason}, but {NO_SANDBOX}")
                 return replace(verdict, by="evaluator")
         return None
 
     def _allow(
-        self, subject: CallSubject, terms: CommandTerms | None, *, coverage: LineCoverage | None
+        self,
+        subject: CallSubject,
+        conditions: CommandConditions | None,
+        *,
+        coverage: LineCoverage | None,
     ) -> Verdict | None:
         permitting = [rule for rule in self._list_rules("allow") if rule.permits_call(subject)]
-        if terms is not None and not terms.is_confined:
+        if conditions is not None and not conditions.is_confined:
             # Rules rely on the sandbox. An exact line that the user has seen is their own approval.
             permitting = [rule for rule in permitting if rule.line is not None]
         elif coverage is not None and not permitting:
@@ -232,15 +242,15 @@ class PolicyDecider:
     def _decide_by_mode(
         self,
         subject: CallSubject,
-        terms: CommandTerms | None,
+        conditions: CommandConditions | None,
         *,
         coverage: LineCoverage | None,
         mode: Mode,
     ) -> Verdict:
-        if terms is None:
+        if conditions is None:
             reason = _why_mode_asks(subject, mode=mode)
         else:
-            reason = self._why_command_asks(subject, terms, coverage=coverage, mode=mode)
+            reason = self._why_command_asks(subject, conditions, coverage=coverage, mode=mode)
         if reason is None:
             reason = f"{mode} mode allows it"
             return Verdict(decision="allow", by="mode", reason=reason, mode=mode)
@@ -249,13 +259,13 @@ class PolicyDecider:
     def _why_command_asks(
         self,
         subject: CallSubject,
-        terms: CommandTerms,
+        conditions: CommandConditions,
         *,
         coverage: LineCoverage | None,
         mode: Mode,
     ) -> str | None:
         """Return why the mode does not allow a command, or input for one; None if it does."""
-        if not terms.is_confined:
+        if not conditions.is_confined:
             return NO_SANDBOX
         if subject.typed is not None:
             return self._why_input_asks(subject, mode=mode)
@@ -293,15 +303,17 @@ class PolicyDecider:
         refusal = refuse_request(subject, rules, own=self._own, keeps_sandbox=self._keeps_sandbox)
         return _RequestReview(refusal=refusal, asks_each_time=asks, missing=missing)
 
-    def _cover(self, subject: CallSubject, terms: CommandTerms | None) -> LineCoverage | None:
-        if terms is None or not isinstance(subject.line, PlainLine):
+    def _cover(
+        self, subject: CallSubject, conditions: CommandConditions | None
+    ) -> LineCoverage | None:
+        if conditions is None or not isinstance(subject.line, PlainLine):
             return None
         return cover_line(
             subject.line,
             subject,
             rules=self._active,
-            prover=terms.prover,
-            reads_alone=terms.is_confined,
+            prover=conditions.prover,
+            reads_alone=conditions.is_confined,
         )
 
     def _list_rules(self, decision: RuleDecision) -> list[PermissionRule]:
@@ -320,14 +332,14 @@ def why_unreachable(reach: ReachedPath) -> str:
 
 
 def _why_not_reading(
-    subject: CallSubject, terms: CommandTerms | None, *, coverage: LineCoverage | None
+    subject: CallSubject, conditions: CommandConditions | None, *, coverage: LineCoverage | None
 ) -> str | None:
     """Return why the call is not known to only read; None if it only reads."""
     if subject.line is None:
         # What a poll prints was allowed with its command.
         is_read = subject.effect is Effect.READ or subject.is_poll
         return None if is_read else f"{subject.tool} is not read-only"
-    if terms is None or not terms.is_confined:
+    if conditions is None or not conditions.is_confined:
         return NO_SANDBOX
     if isinstance(subject.line, OpaqueLine):
         return f"{subject.line.reason} cannot be checked"

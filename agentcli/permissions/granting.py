@@ -16,7 +16,7 @@ from agentcli.permissions.review import CallReview
 from agentcli.permissions.rules import PermissionRule, make_answer_rule
 from agentcli.permissions.subject import CallSubject
 from agentcli.system.files import is_socket
-from agentcli.system.grants import find_missing, gives_host
+from agentcli.system.grants import covers_host, find_missing
 from agentcli.system.home import locate_home
 from agentcli.system.hosts import USUAL_PORTS, HostPattern, join_port, parse_host
 from agentcli.system.reserved import find_reserved, is_protected
@@ -57,7 +57,7 @@ def compute_given(grants: Grants, rules: Sequence[PermissionRule]) -> Grants:
         given,
         network=given.network and not strict,
         hosts=tuple(
-            host for host in given.hosts if not any(rule.touches_host(host) for rule in strict)
+            host for host in given.hosts if not any(rule.matches_host(host) for rule in strict)
         ),
     )
 
@@ -98,7 +98,7 @@ def find_asking_rule(
     """Return the rule that asks about a requested host each time, or None."""
     hosts = subject.request.grants.hosts
     asking = (rule for rule in rules if rule.decision == "ask" and rule.hosts)
-    return next((rule for rule in asking if any(map(rule.touches_host, hosts))), None)
+    return next((rule for rule in asking if any(map(rule.matches_host, hosts))), None)
 
 
 def refuse_request(
@@ -121,7 +121,7 @@ def refuse_request(
 def _refuse_hosts(asked: Grants, rules: Sequence[PermissionRule]) -> Verdict | None:
     for rule in (rule for rule in rules if rule.hosts and rule.decision != "allow"):
         for host in asked.hosts:
-            if rule.decision == "deny" and rule.touches_host(host):
+            if rule.decision == "deny" and rule.matches_host(host):
                 return _deny(rule.explain(f"forbids {host}"), rule=rule)
         if asked.network:
             says = "cannot be kept with the whole network; ask for the hosts by name"
@@ -131,12 +131,12 @@ def _refuse_hosts(asked: Grants, rules: Sequence[PermissionRule]) -> Verdict | N
 
 def _refuse_paths(asked: Grants, own: Sequence[Path]) -> Verdict | None:
     for path in (*asked.writable, *asked.readable):
-        if why := _why_not_given(path, writes=path in asked.writable, own=own):
+        if why := _why_not_grantable(path, writes=path in asked.writable, own=own):
             return _deny(f"{path} cannot be granted: {why}")
     return None
 
 
-def _why_not_given(path: Path, *, writes: bool, own: Sequence[Path]) -> str:
+def _why_not_grantable(path: Path, *, writes: bool, own: Sequence[Path]) -> str:
     if not path.exists():
         return "there is no such file or directory"
     if is_socket(path):
@@ -167,31 +167,33 @@ def _deny(reason: str, *, rule: PermissionRule | None = None) -> Verdict:
 def decide_host(host: str, port: int, grants: Grants, rules: Sequence[PermissionRule]) -> Verdict:
     """Return allow, ask or deny: deny rules, the command's grants, ask rules, allow rules."""
     reached = join_port(host, port)
-    about = [rule for rule in rules if rule.hosts and rule.touches_host(reached)]
+    about = [rule for rule in rules if rule.hosts and rule.matches_host(reached)]
     for rule in (rule for rule in about if rule.decision == "deny"):
         return _deny(rule.explain(f"forbids {reached}"), rule=rule)
     asking = next((rule for rule in about if rule.decision == "ask"), None)
-    if gives_host(grants, reached) and (
-        asking is None or _was_answered(grants, reached, asking=asking)
+    if covers_host(grants, reached) and (
+        asking is None or _was_granted_by_user(grants, reached, asking=asking)
     ):
         return Verdict(decision="allow", by="rule", reason=f"{reached} was granted")
     if asking is not None:
         reason = asking.explain("requires approval")
         return Verdict(decision="ask", by="rule", reason=reason, rule=str(asking))
     for rule in rules:
-        if rule.decision == "allow" and gives_host(Grants(hosts=rule.hosts), reached):
+        if rule.decision == "allow" and covers_host(Grants(hosts=rule.hosts), reached):
             reason = rule.explain("allows it")
             return Verdict(decision="allow", by="rule", reason=reason, rule=str(rule))
     return Verdict(decision="ask", by="mode", reason=f"no rule gives commands {reached}")
 
 
-def _was_answered(grants: Grants, reached: str, *, asking: PermissionRule) -> bool:
-    """Return whether the grants name what the rule asks about: then only an answer gave it."""
+def _was_granted_by_user(grants: Grants, reached: str, *, asking: PermissionRule) -> bool:
+    """Return whether the user has approved the host, although the rule asks about it.
+
+    They have if the grants name it: rules give no host that a rule asks about."""
     if grants.network:
         return False  # it is left out while there is such a rule
     host = HostPattern.parse(reached)
     return any(
-        HostPattern.parse(one).covers(host) and asking.touches_host(one) for one in grants.hosts
+        HostPattern.parse(one).covers(host) and asking.matches_host(one) for one in grants.hosts
     )
 
 

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from agentcli.permissions.command_patterns import Likeness
+from agentcli.permissions.command_patterns import MatchResult
 from agentcli.permissions.explain import build_input
 from agentcli.permissions.rules import (
     DECISIONS,
@@ -223,7 +223,7 @@ def _matches(rule: PermissionRule, example: str) -> bool:
     if rule.effects:
         raise RuleError("effect rules cannot have examples")
     if rule.hosts:
-        return rule.touches_host(example)
+        return rule.matches_host(example)
     effect = Effect.EXECUTE  # any would do: only effect rules go by it
     if rule.server is not None:
         server, _, tool = example.partition(":")
@@ -232,7 +232,7 @@ def _matches(rule: PermissionRule, example: str) -> bool:
         tool = min(rule.tools)
         subject = subjects.build(tool, build_input(tool, example), effect=effect)
     if rule.decision != "allow":
-        return rule.judge_likeness(subject) is Likeness.YES
+        return rule.match_broadly(subject) is MatchResult.YES
     line = subject.line
     if rule.command is None or not isinstance(line, PlainLine):
         return rule.permits_call(subject)

@@ -17,7 +17,7 @@ from agentcli.permissions.shell import OpaqueLine, PlainLine, ShellPart, parse_l
 _MOST_DIRECTORIES = 8
 
 
-def why_no_reading_form(part: ShellPart) -> str | None:
+def why_words_not_read_only(part: ShellPart) -> str | None:
     """Return why the part's words do not prove that it only reads; None if they do.
 
     This assumes that the program is what its name says.
@@ -78,16 +78,16 @@ class ReadProver:
         """
         parsed = parse_line(line)
         stays = isinstance(parsed, PlainLine) and all(part.program != "cd" for part in parsed.parts)
-        return stays and self.why_not(line) is None
+        return stays and self.why_not_read_only(line) is None
 
-    def why_not(self, line: str) -> str | None:
+    def why_not_read_only(self, line: str) -> str | None:
         """Return why the line is not known to only read; None if it only reads."""
         parsed = parse_line(line)
         if isinstance(parsed, OpaqueLine):
             return f"{parsed.reason} cannot be checked"
-        return next(filter(None, self.why_not_each(parsed)), None)
+        return next(filter(None, self.why_parts_not_read_only(parsed)), None)
 
-    def why_not_each(self, line: PlainLine) -> list[str | None]:
+    def why_parts_not_read_only(self, line: PlainLine) -> list[str | None]:
         """Return for every part why it is not known to only read, or None."""
         directories = {self._cwd()}
         reasons: list[str | None] = []
@@ -95,7 +95,7 @@ class ReadProver:
             if part.program == "cd":
                 reason, directories = _follow_cd(part, directories)
             else:
-                reason = self._why_not(part, directories)
+                reason = self._why_part_not_read_only(part, directories)
             reasons.append(reason)
         return reasons
 
@@ -124,9 +124,10 @@ class ReadProver:
             return f"{program} is a shim that files in the workspace can redirect"
         return None
 
-    def _why_not(self, part: ShellPart, directories: set[Path]) -> str | None:
+    def _why_part_not_read_only(self, part: ShellPart, directories: set[Path]) -> str | None:
+        """Return why a part is not known to only read in these directories, or None."""
         return (
-            why_no_reading_form(part)
+            why_words_not_read_only(part)
             or self._why_not_installed(part.program)
             or (self._why_git_runs_programs(part, directories) if part.program == "git" else None)
         )

@@ -79,7 +79,7 @@ def cover_line(
     alone = len(line.parts) == 1
     parts: list[CoveredPart] = []
     uncovered: list[UncoveredPart] = []
-    for part, why_not_read in zip(line.parts, prover.why_not_each(line), strict=True):
+    for part, why_not_read in zip(line.parts, prover.why_parts_not_read_only(line), strict=True):
         matching = list(_find_matching(part, allowing, alone=alone))
         covering = tuple(rule for rule, beyond in matching if beyond is None)
         needs_rule = bool(why_not_read) or not (reads_alone or part.program == "cd")

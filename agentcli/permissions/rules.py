@@ -26,13 +26,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-from agentcli.permissions.command_patterns import ANY_WORDS, CommandPattern, Likeness
+from agentcli.permissions.command_patterns import ANY_WORDS, CommandPattern, MatchResult
 from agentcli.permissions.path_patterns import PathPattern
 from agentcli.permissions.reader_options import split_names
-from agentcli.permissions.readonly import why_no_reading_form
+from agentcli.permissions.readonly import why_words_not_read_only
 from agentcli.permissions.shell import PlainLine, ShellPart
 from agentcli.permissions.subject import KNOWN_TOOLS, SHELL, WEB_FETCH, CallSubject, ReachedPath
-from agentcli.system.grants import expand_hosts, gives_host
+from agentcli.system.grants import covers_host, expand_hosts
 from agentcli.system.hosts import HostPattern, is_special
 from agentcli.system.lazy import compile_later
 from agentcli.types.computer import ACTION_CLASSES, COMPUTER
@@ -139,18 +139,18 @@ class PermissionRule:
         known_as = subject.tool.removeprefix(f"{subject.server}{_OF_SERVER}")
         return any(fnmatchcase(name, tool) for name in (subject.server_tool, known_as))
 
-    def touches_host(self, host: str) -> bool:
+    def matches_host(self, host: str) -> bool:
         """Return whether the rule names this host. One without a port holds for all ports."""
-        return _touches_any(self.hosts, host)
+        return _matches_any_host(self.hosts, host)
 
     def _touches_web(self, host: str) -> bool:
         """Return whether it is about pages of this host; empty if the call fetches none."""
-        return bool(host) and _touches_any((*self.hosts, *self.web_hosts), host)
+        return bool(host) and _matches_any_host((*self.hosts, *self.web_hosts), host)
 
     def _touches_page(self, subject: CallSubject) -> bool:
         """Return whether it is about the page in the browser, and one of the actions on it."""
         given = (*self.hosts, *self.page_hosts)
-        is_about = _touches_any(given, subject.page) if given else COMPUTER in self.tools
+        is_about = _matches_any_host(given, subject.page) if given else COMPUTER in self.tools
         return is_about and (not self.acts or bool(self.acts & subject.acts))
 
     def _covers_page(self, subject: CallSubject) -> bool:
@@ -158,14 +158,14 @@ class PermissionRule:
         if COMPUTER not in self.tools or (self.acts and not subject.acts <= self.acts):
             return False
         if self.page_hosts:
-            return gives_host(Grants(hosts=self.page_hosts), subject.page)
+            return covers_host(Grants(hosts=self.page_hosts), subject.page)
         return not is_special(HostPattern.parse(subject.page).host)
 
     def _covers_web(self, host: str) -> bool:
         """Return whether it allows pages of a host. One that is not public needs its own name."""
         given = (*self.hosts, *self.web_hosts)
         if given:
-            return gives_host(Grants(hosts=given), host)
+            return covers_host(Grants(hosts=given), host)
         return self.is_bare and not is_special(HostPattern.parse(host).host)
 
     def permits_call(self, subject: CallSubject) -> bool:
@@ -186,26 +186,26 @@ class PermissionRule:
             )
         return self.is_bare
 
-    def judge_likeness(self, subject: CallSubject) -> Likeness:
-        """Return whether the call may be what this rule asks about or denies."""
+    def match_broadly(self, subject: CallSubject) -> MatchResult:
+        """Return whether the call matches this rule, or may match it, as ask and deny rules do."""
         if self.concerns(subject):
             line = subject.line or subject.typed
             if self.command is not None and line is not None:
-                return self.command.judge_likeness(line, subject.command)
-            return self._judge_paths(subject.paths, subject)
-        return self._judge_words(subject)
+                return self.command.match_broadly(line, subject.command)
+            return self._match_paths(subject.paths, subject)
+        return self._match_words(subject)
 
     def concerns_content(self, subject: CallSubject) -> bool:
         """Return whether it is about reading a file that the call changes in part."""
         return self.tools >= READING and any(
-            self._judge_paths((reach,), subject) is Likeness.YES for reach in subject.changed
+            self._match_paths((reach,), subject) is MatchResult.YES for reach in subject.changed
         )
 
-    def _judge_paths(self, paths: Collection[ReachedPath], subject: CallSubject) -> Likeness:
+    def _match_paths(self, paths: Collection[ReachedPath], subject: CallSubject) -> MatchResult:
         if self.path is None:
-            return Likeness.YES
+            return MatchResult.YES
         touched = [self._touches(reach, root) for reach in paths for root in subject.roots]
-        return Likeness.YES if any(touched) or not touched else Likeness.NO
+        return MatchResult.YES if any(touched) or not touched else MatchResult.NO
 
     def _covers(self, reach: ReachedPath, subject: CallSubject) -> bool:
         if self.path is None:
@@ -218,23 +218,23 @@ class PermissionRule:
         assert self.path is not None
         return self.path.touches(reach.real, root) or self.path.touches(reach.written, root)
 
-    def _judge_words(self, subject: CallSubject) -> Likeness:
-        """Return the likeness of a command. A rule for a path also holds for commands naming it."""
+    def _match_words(self, subject: CallSubject) -> MatchResult:
+        """Return whether a command names the path of this rule, in a way that the rule covers."""
         line = subject.line or subject.typed
         if self.path is None or line is None:
-            return Likeness.NO
+            return MatchResult.NO
         if not isinstance(line, PlainLine):
             words = re.split(r"[\s;&|<>()`'\"$]+", subject.command)
-            return Likeness.MAYBE if self._names_path(words, subject) else Likeness.NO
+            return MatchResult.MAYBE if self._names_path(words, subject) else MatchResult.NO
         for part in line.parts:
             if self._is_about(part) and self._names_path(part.argv[1:], subject):
-                return Likeness.YES
-        return Likeness.NO
+                return MatchResult.YES
+        return MatchResult.NO
 
     def _is_about(self, part: ShellPart) -> bool:
         if self.tools & READING:
             return True
-        return part.program in _WRITERS and why_no_reading_form(part) is not None
+        return part.program in _WRITERS and why_words_not_read_only(part) is not None
 
     def _names_path(self, words: Collection[str], subject: CallSubject) -> bool:
         return any(
@@ -245,7 +245,7 @@ class PermissionRule:
         )
 
 
-def _touches_any(patterns: Collection[str], host: str) -> bool:
+def _matches_any_host(patterns: Collection[str], host: str) -> bool:
     needed = HostPattern.parse(host)
     return any(HostPattern.parse(one).covers(needed, any_port=True) for one in patterns)
 
@@ -279,7 +279,7 @@ def parse_rule(
         name, pattern = "mcp", of_server.replace(_OF_SERVER, ":", 1)
     rule = PermissionRule(decision=decision, text=text.strip(), source=source, where=where)
     try:
-        return _with_target(rule, name, pattern=pattern, tools=tools)
+        return _parse_target(rule, name, pattern=pattern, tools=tools)
     except ValueError as error:
         raise RuleError(f"{text}: {error}") from None
 
@@ -312,9 +312,10 @@ def _get_lasting_decision(answer: Verdict) -> RuleDecision:
     return "deny" if answer.decision == "deny" else "allow"
 
 
-def _with_target(
+def _parse_target(
     rule: PermissionRule, name: str, *, pattern: str | None, tools: Collection[str]
 ) -> PermissionRule:
+    """Return the rule with what its name and pattern are about."""
     match name:
         case "mcp":
             return replace(rule, server=_parse_server(pattern))
@@ -331,10 +332,10 @@ def _with_target(
             acts, page_hosts = _parse_browsing(pattern)
             return replace(rule, tools=frozenset([COMPUTER]), acts=acts, page_hosts=page_hosts)
         case _:
-            return _with_tool(rule, name, pattern=pattern, tools=tools)
+            return _parse_tool(rule, name, pattern=pattern, tools=tools)
 
 
-def _with_tool(
+def _parse_tool(
     rule: PermissionRule, name: str, *, pattern: str | None, tools: Collection[str]
 ) -> PermissionRule:
     named = _GROUPS.get(name) or frozenset([_check_tool(name, tools)])

@@ -233,14 +233,14 @@ _CODE = r"[A-Za-z_]+(?:\.[A-Za-z_]+)*"
 _PATH = r"(?:~|\.{0,2})/[\w.-]+(?:/[\w.-]*)*"
 _TEMPLATE = ("$", "%(", "{", "<", "=", "*")
 _LONGEST_WORD = 15
-_STAND_INS = (
+_PLACEHOLDER_WORDS = (
     "changeme change example placeholder dummy fake sample insert replace todo fixme xxx xxxx your "
     "test testing tests dev development insecure local localhost demo default here foo"
 )
-_AROUND_STAND_INS = (
-    f"{_STAND_INS} a me my the this in with of for to not so very super secret secrets key keys "
-    "token password passwd pass api app user admin root db value bar baz it please only env prod "
-    "production django postgres mysql redis access client auth jwt"
+_WORDS_AROUND_PLACEHOLDERS = (
+    f"{_PLACEHOLDER_WORDS} a me my the this in with of for to not so very super secret secrets key "
+    "keys token password passwd pass api app user admin root db value bar baz it please only env "
+    "prod production django postgres mysql redis access client auth jwt"
 )
 
 
@@ -359,7 +359,7 @@ def _is_harmless(value: str) -> bool:
         return True
     if BEGIN in value or _TOKEN_IN_BYTES in value or _compile(_PATH).fullmatch(value):
         return True
-    return _is_stand_in(value) or (
+    return _is_placeholder(value) or (
         bool(_compile(_CODE).fullmatch(value)) and not _is_one_case(value)
     )
 
@@ -368,10 +368,10 @@ def _is_one_case(value: str) -> bool:
     return value.isalpha() and (value.islower() or value.isupper())
 
 
-def _is_stand_in(value: str) -> bool:
+def _is_placeholder(value: str) -> bool:
     """Return whether it is a placeholder for a value: your-api-key-here, test-secret-1."""
     words = set(re.findall("[a-z]+", value.lower()))
     digits = sum(char.isdigit() for char in value)
-    if digits > 4 or not words <= set(_AROUND_STAND_INS.split()):
+    if digits > 4 or not words <= set(_WORDS_AROUND_PLACEHOLDERS.split()):
         return False
-    return not words.isdisjoint(_STAND_INS.split())
+    return not words.isdisjoint(_PLACEHOLDER_WORDS.split())

@@ -190,7 +190,7 @@ class Configuration:
         strict = [rule for rule in self.rules if rule.decision != "allow"]
         if not strict:
             return ""
-        from agentcli.permissions.command_patterns import Likeness
+        from agentcli.permissions.command_patterns import MatchResult
         from agentcli.permissions.subject import CallSubject, ReachedPath
 
         root = Path(os.path.realpath(self.settings.workspace))
@@ -198,7 +198,7 @@ class Configuration:
         subject = CallSubject(
             tool="read_file", root=root, cwd=root, paths=(reached,), effect=Effect.READ
         )
-        found = (rule.cited for rule in strict if rule.judge_likeness(subject) is Likeness.YES)
+        found = (rule.cited for rule in strict if rule.match_broadly(subject) is MatchResult.YES)
         return next(found, "")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from agentcli.sandbox.ssh_agent import SshAgent
 from agentcli.system import git, own_process
 from agentcli.system.files import read_regular
-from agentcli.system.grants import gives_host
+from agentcli.system.grants import covers_host
 from agentcli.system.home import expand_home
 from agentcli.system.hosts import join_port, parse_host, split_port
 from agentcli.system.lazy import compile_later
@@ -246,7 +246,7 @@ class NpmSetting:
         if login is None:
             return _NPM_REGISTRY.fullmatch(self.key) is not None
         try:
-            return gives_host(grants, login[1])
+            return covers_host(grants, login[1])
         except ValueError:
             return False
 

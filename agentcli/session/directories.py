@@ -90,7 +90,7 @@ class Directories:
         """Return what a directory would add. Raise UsageError that says why it cannot be added."""
         is_read_only = written.endswith(READ_ONLY)
         path = Path(os.path.realpath(expand_home(written.removesuffix(READ_ONLY))))
-        if why := self._why_not(path, is_read_only=is_read_only):
+        if why := self._why_not_addable(path, is_read_only=is_read_only):
             raise UsageError(f"cannot add {show_controls(written)}: {why}", hint=_HINT)
         if is_read_only:
             return Grants(readable=(path,))
@@ -134,7 +134,7 @@ class Directories:
     def _warn(self, message: str) -> None:
         self._emit(Warned(code="directory", message=message))
 
-    def _why_not(self, path: Path, *, is_read_only: bool) -> str:
+    def _why_not_addable(self, path: Path, *, is_read_only: bool) -> str:
         if not path.is_dir():
             return "there is no such directory"
         if not os.access(path, os.R_OK | os.X_OK):

@@ -247,14 +247,14 @@ def _build_context(
 def _fits_condition(workspace: Path, written: str, prepared: PreparedCall) -> bool:
     """Return whether a call may match a condition. If that is not clear, the hook runs."""
     from agentcli.permissions.claude_settings import parse_claude_rule
-    from agentcli.permissions.command_patterns import Likeness
+    from agentcli.permissions.command_patterns import MatchResult
     from agentcli.permissions.subject import SubjectFactory
 
     subjects = SubjectFactory(workspace=workspace, cwd=lambda: workspace)
     spec = prepared.tool.spec
     subject = subjects.build(spec.name, prepared.args, effect=prepared.effect, source=spec.source)
     rules = parse_claude_rule(written, workspace)
-    return any(rule.judge_likeness(subject) is not Likeness.NO for rule in rules)
+    return any(rule.match_broadly(subject) is not MatchResult.NO for rule in rules)
 
 
 def warn_of_hooks(configuration: Configuration, tools: Sequence[str]) -> Iterator[Warned]:

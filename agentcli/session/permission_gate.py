@@ -319,7 +319,7 @@ class PermissionGate:
 
         return PolicyDecider(
             rules=self._rules,
-            find_terms=self.host.find_terms,
+            find_conditions=self.host.find_conditions,
             is_untrusted=lambda: self._provenance.is_untrusted,
             own=self.host.own.all,
             asks_outside=self.can_ask,

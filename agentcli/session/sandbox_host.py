@@ -25,7 +25,7 @@ from agentcli.types.tools import WorkingDirectory
 from agentcli.types.verdicts import AnswerGit, JudgeHost, JudgeSignature
 
 if TYPE_CHECKING:
-    from agentcli.permissions.decide import CommandTerms
+    from agentcli.permissions.decide import CommandConditions
     from agentcli.permissions.denied_paths import DeniedPaths
     from agentcli.permissions.readonly import ReadProver
     from agentcli.sandbox.choose import LayerFinding, SandboxScope
@@ -165,11 +165,11 @@ class SandboxHost:
         """The folders outside the workspace, found when the first call needs them."""
         return find_readable_folders(self._settings, self._plugins, out=self.paths.out)
 
-    def find_terms(self) -> "CommandTerms":
+    def find_conditions(self) -> "CommandConditions":
         """Return how commands run here."""
-        from agentcli.permissions.decide import CommandTerms
+        from agentcli.permissions.decide import CommandConditions
 
-        return CommandTerms(
+        return CommandConditions(
             prover=self.prover,
             is_confined=self.may_run_commands,
             has_sandbox=self.sandbox is not None,

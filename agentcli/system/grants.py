@@ -119,7 +119,7 @@ def find_missing(needed: Grants, given: Grants, *, workspace: Path) -> Grants:
     writable = (workspace, *given.writable)
     return Grants(
         network=needed.network and not given.network,
-        hosts=tuple(host for host in needed.hosts if not gives_host(given, host)),
+        hosts=tuple(host for host in needed.hosts if not covers_host(given, host)),
         writable=tuple(path for path in needed.writable if not lies_in(path, writable)),
         readable=tuple(
             path for path in needed.readable if not lies_in(path, (*writable, *given.readable))
@@ -129,7 +129,7 @@ def find_missing(needed: Grants, given: Grants, *, workspace: Path) -> Grants:
     )
 
 
-def gives_host(given: Grants, host: str) -> bool:
+def covers_host(given: Grants, host: str) -> bool:
     """Return whether a host, or all of a wildcard, can be reached with these grants."""
     needed = HostPattern.parse(host)
     return given.network or any(HostPattern.parse(one).covers(needed) for one in given.hosts)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from agentcli.system.grants import gives_host, lies_in
+from agentcli.system.grants import covers_host, lies_in
 from agentcli.system.home import locate_home
 from agentcli.system.hosts import HostPattern, is_localhost, parse_host
 from agentcli.system.lazy import compile_later
@@ -111,9 +111,9 @@ def _explain_network(text: str, grants: Grants) -> Iterator[str]:
         found for form in _UNRESOLVED for found in form.findall(text) if _is_asked_for(found)
     )
     shown = [host.lower().removesuffix(".") for host in hosts]
-    for host in (host for host in shown if gives_host(grants, host)):
+    for host in (host for host in shown if covers_host(grants, host)):
         yield f"[{host} is granted, but this program does not use the proxy that HTTPS_PROXY names]"
-    if missing := [f"network:{host}" for host in shown if not gives_host(grants, host)]:
+    if missing := [f"network:{host}" for host in shown if not covers_host(grants, host)]:
         yield _ask_for("commands reach no network", *missing)
     elif not shown and _OFFLINE.search(text) and not grants.hosts:
         yield _ask_for("commands reach no network", "network:HOST")

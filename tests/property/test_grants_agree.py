@@ -15,7 +15,7 @@ from agentcli.agent.limits import Breaker, Pace
 from agentcli.agent.toolset import Toolset
 from agentcli.log.decode import parse_fact
 from agentcli.log.writer import to_json
-from agentcli.permissions.decide import CommandTerms, PolicyDecider
+from agentcli.permissions.decide import CommandConditions, PolicyDecider
 from agentcli.permissions.explain import explain
 from agentcli.permissions.judge import PolicyJudge
 from agentcli.permissions.rules import PermissionRule, parse_rule
@@ -123,7 +123,7 @@ class Scene:
     def build_decider(self) -> PolicyDecider:
         return PolicyDecider(
             rules=self.rules,
-            find_terms=lambda: CommandTerms(
+            find_conditions=lambda: CommandConditions(
                 prover=PROVER, is_confined=True, has_sandbox=self.has_sandbox
             ),
         )

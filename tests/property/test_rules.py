@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.permissions.decide import CommandTerms, PolicyDecider
+from agentcli.permissions.decide import CommandConditions, PolicyDecider
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import DECISIONS, PermissionRule, Source, parse_rule
 from agentcli.permissions.shell import PlainLine
@@ -50,7 +50,7 @@ SUBJECT = st.builds(replace, _KNOWN, effect=st.sampled_from(list(Effect)))
 
 def _decision(rules: list[PermissionRule], subject: CallSubject, mode: Mode) -> str:
     decider = PolicyDecider(
-        rules=rules, find_terms=lambda: CommandTerms(prover=PROVER, is_confined=True)
+        rules=rules, find_conditions=lambda: CommandConditions(prover=PROVER, is_confined=True)
     )
     return decider.decide(subject, mode=mode).decision
 

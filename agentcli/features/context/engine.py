@@ -216,7 +216,7 @@ def measure_saved_session(session_name: str | None, workspace: Path) -> ContextR
     """Measure a named session, or else the latest one in the workspace."""
     paths = find_session_to_read(session_name, workspace)
     facts = [entry.fact for entry in read_session(paths.log, "show").entries]
-    model, workspace, names = _find_terms(facts)
+    model, workspace, names = _find_latest_setup(facts)
     settings = load_settings(
         {"model": model or None}, workspace=workspace if workspace.is_dir() else Path()
     )
@@ -236,7 +236,7 @@ def measure_context(
     """Measure a request. `tools` is the declared tools.
 
     `window_tokens` is the window of the model, if the session knows it."""
-    model, *_ = _find_terms(facts)
+    model, *_ = _find_latest_setup(facts)
     return ContextReport(
         session=session,
         model=model,
@@ -245,7 +245,7 @@ def measure_context(
     )
 
 
-def _find_terms(facts: Sequence[Fact]) -> tuple[str, Path, tuple[str, ...]]:
+def _find_latest_setup(facts: Sequence[Fact]) -> tuple[str, Path, tuple[str, ...]]:
     """Return the latest model, workspace and tool names."""
     model, workspace, tools = "", Path(), tuple(BUILT_IN)
     for fact in facts:

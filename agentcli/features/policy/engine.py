@@ -13,7 +13,7 @@ from typing import cast
 from agentcli.log.paths import SessionPaths, locate_sessions
 from agentcli.log.reader import read_valid_part
 from agentcli.log.sessions import list_sessions
-from agentcli.permissions.decide import CommandTerms, PolicyDecider
+from agentcli.permissions.decide import CommandConditions, PolicyDecider
 from agentcli.permissions.explain import Explanation, explain, parse_query
 from agentcli.permissions.readonly import ReadProver, build_path_lookup
 from agentcli.permissions.replay import (
@@ -197,7 +197,7 @@ def _build_decider(
     )
     return PolicyDecider(
         rules=rules,
-        find_terms=lambda: CommandTerms(
+        find_conditions=lambda: CommandConditions(
             prover=prover, is_confined=is_confined, has_sandbox=has_sandbox
         ),
         own=own.all,

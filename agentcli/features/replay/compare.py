@@ -42,7 +42,7 @@ _DERIVED = {"shown", "known", "shown_lines"}
 """Details that follow from what is compared anyway; logs of older versions lack them."""
 
 _NUMBER = r"\d+(?:\.\d+)?"
-_STAND_INS: tuple[tuple[str, str], ...] = (
+_REPLACEMENTS: tuple[tuple[str, str], ...] = (
     (r"/var/tmp/", "/tmp/"),  # commands get the one in which nothing else is mounted
     (r"agentcli-[\w-]{8,}", "agentcli-<name>"),
     (r"(?<=<session>/out/)\d+\.log\b", "<number>.log"),  # parallel calls take any order
@@ -71,7 +71,7 @@ _STAND_INS: tuple[tuple[str, str], ...] = (
     (r"(?m)^(d\S{9}) \d+ (?=<time> )", r"\1 <size> "),  # the file system decides it
     (r"(?m)^total \d+(?:[.,]\d+)?[KMG]?$", "total <size>"),
 )
-_COMPILED = tuple((re.compile(pattern), stand_in) for pattern, stand_in in _STAND_INS)
+_COMPILED = tuple((re.compile(pattern), replacement) for pattern, replacement in _REPLACEMENTS)
 
 _TEMPLATE = re.compile(r"([\w.-]*[0-9A-WYZa-z._-])(X{3,})(?!\w)")
 """A name for mktemp, which replaces the X: at least one character, and the X."""
@@ -84,8 +84,8 @@ def build_normalizer(places: RecordedPaths) -> Normal:
 
     def normalize(text: str) -> str:
         text = places.replace_in(text, workspace="<workspace>", session="<session>")
-        for pattern, stand_in in _COMPILED:
-            text = pattern.sub(stand_in, text)
+        for pattern, replacement in _COMPILED:
+            text = pattern.sub(replacement, text)
         for session in places.sessions:
             text = text.replace(session, "<session>")
         return text
@@ -138,8 +138,8 @@ def _hide_chosen_names(details: Details | None, normal: Normal) -> Normal:
 
     def replace_names(text: str) -> str:
         text = normal(text)
-        for pattern, stand_in in templates.items():
-            text = re.sub(pattern, stand_in, text)
+        for pattern, replacement in templates.items():
+            text = re.sub(pattern, replacement, text)
         return text
 
     return replace_names

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agentcli.permissions.decide import CommandTerms, PolicyDecider
+from agentcli.permissions.decide import CommandConditions, PolicyDecider
 from agentcli.permissions.hooks import Hook, HookContext, HookRunner
 from agentcli.permissions.judge import Evaluate, PolicyJudge
 from agentcli.permissions.readonly import ReadProver
@@ -126,7 +126,7 @@ def court_of(
     )
     decider = PolicyDecider(
         rules=[*rules, *granting],
-        find_terms=lambda: CommandTerms(
+        find_conditions=lambda: CommandConditions(
             prover=prover, is_confined=is_confined, has_sandbox=has_sandbox
         ),
         own=own,

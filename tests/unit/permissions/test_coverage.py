@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.decide import CommandTerms, PolicyDecider
+from agentcli.permissions.decide import CommandConditions, PolicyDecider
 from agentcli.permissions.policy import load_rules
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.subject import SubjectFactory
@@ -52,7 +52,8 @@ class Decide:
         self.prover = ReadProver(workspace=root, resolve=self._resolve, cwd=lambda: root)
         rules = load_rules(root / "rules.toml", source="user")
         self._decider = PolicyDecider(
-            rules=rules, find_terms=lambda: CommandTerms(prover=self.prover, is_confined=True)
+            rules=rules,
+            find_conditions=lambda: CommandConditions(prover=self.prover, is_confined=True),
         )
         self._subjects = SubjectFactory(workspace=root, cwd=lambda: root)
 

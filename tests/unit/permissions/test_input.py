@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.permissions.decide import CommandTerms, PolicyDecider
+from agentcli.permissions.decide import CommandConditions, PolicyDecider
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import parse_rule
 from agentcli.permissions.subject import SubjectFactory
@@ -31,7 +31,9 @@ def judge(
     )
     decider = PolicyDecider(
         rules=rules,
-        find_terms=lambda: CommandTerms(prover=prover, is_confined=confined, has_sandbox=confined),
+        find_conditions=lambda: CommandConditions(
+            prover=prover, is_confined=confined, has_sandbox=confined
+        ),
     )
     subjects = SubjectFactory(workspace=root, cwd=lambda: root)
     args = SimpleNamespace(input=text, command="python3 -q", grants=held)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.decide import CommandTerms, PolicyDecider
+from agentcli.permissions.decide import CommandConditions, PolicyDecider
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import parse_rule
 from agentcli.permissions.subject import CallSubject, SubjectFactory
@@ -26,7 +26,7 @@ def notes(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def build(workspace: Path, *rules: str, can_ask: bool = True) -> PolicyDecider:
     return PolicyDecider(
         rules=[parse_rule(rule, "allow", source="user") for rule in rules],
-        find_terms=lambda: CommandTerms(
+        find_conditions=lambda: CommandConditions(
             prover=ReadProver(
                 workspace=workspace, resolve=lambda name: None, cwd=lambda: workspace
             ),

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.decide import CommandTerms, PolicyDecider
+from agentcli.permissions.decide import CommandConditions, PolicyDecider
 from agentcli.permissions.explain import Explanation, explain, parse_query
 from agentcli.permissions.policy import (
     load_rules,
@@ -182,7 +182,7 @@ def explain_query(root: Path, query: str, *rules: PermissionRule) -> Explanation
     return explain(
         *parse_query(query),
         decider=PolicyDecider(
-            rules=rules, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
+            rules=rules, find_conditions=lambda: CommandConditions(prover=prover, is_confined=True)
         ),
         subjects=SubjectFactory(workspace=root, cwd=lambda: root),
         mode="ask",

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.decide import CommandTerms, PolicyDecider
+from agentcli.permissions.decide import CommandConditions, PolicyDecider
 from agentcli.permissions.policy import load_rules
 from agentcli.permissions.provenance import NETWORK, OUTSIDE, OriginTracker
 from agentcli.permissions.readonly import ReadProver
@@ -156,7 +156,7 @@ def _decision(rules: str, tmp_path: Path, *, effect: Effect, is_untrusted: bool)
     root = tmp_path.resolve()
     decider = PolicyDecider(
         rules=load_rules(file, source="user"),
-        find_terms=lambda: CommandTerms(
+        find_conditions=lambda: CommandConditions(
             prover=ReadProver(
                 workspace=root, resolve=lambda name: Path("/bin", name), cwd=lambda: root
             ),

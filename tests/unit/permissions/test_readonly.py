@@ -52,20 +52,20 @@ def repository(workspace: Path) -> Path:
 def test_everyday_reading_is_proven(workspace: Path) -> None:
     prover = _prover(workspace)
 
-    assert {line: why for line in READING if (why := prover.why_not(line))} == {}
+    assert {line: why for line in READING if (why := prover.why_not_read_only(line))} == {}
 
 
 def test_no_everyday_line_that_reads_needs_a_question(repository: Path) -> None:
     prover = _prover(repository)
 
     assert len(EVERYDAY) >= 100
-    assert {line: why for line in EVERYDAY if (why := prover.why_not(line))} == {}
+    assert {line: why for line in EVERYDAY if (why := prover.why_not_read_only(line))} == {}
 
 
 def test_lines_that_do_more_than_read_are_not_proven(workspace: Path) -> None:
     prover = _prover(workspace)
 
-    assert [line for line in DOING_MORE if prover.why_not(line) is None] == []
+    assert [line for line in DOING_MORE if prover.why_not_read_only(line) is None] == []
 
 
 def test_proven_lines_change_nothing_when_they_run(repository: Path) -> None:
@@ -80,7 +80,7 @@ def test_proven_lines_change_nothing_when_they_run(repository: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_PAGER": "cat"}
     prover = _prover(repository)
     for line in READING:
-        assert prover.why_not(line) is None
+        assert prover.why_not_read_only(line) is None
         subprocess.run(
             ["bash", "-c", line],
             cwd=repository,
@@ -156,7 +156,7 @@ def test_git_is_not_proven_where_the_repository_names_programs(
         config.write(f"\n{setting}\n")
 
     assert not prover.reads("git status")
-    assert prover.why_not("cd src && git diff") is not None
+    assert prover.why_not_read_only("cd src && git diff") is not None
     assert prover.reads("ls && git --version") is False
 
 
@@ -167,7 +167,7 @@ def test_git_is_proven_with_ordinary_settings(repository: Path) -> None:
     _git(repository, "config", "filter.lfs.clean", "git-lfs clean -- %f")
     _git(repository, "config", "filter.lfs.required", "true")
 
-    assert _prover(repository).why_not("git status && git diff | head -5") is None
+    assert _prover(repository).why_not_read_only("git status && git diff | head -5") is None
 
 
 def test_git_is_not_proven_where_a_hook_would_run(repository: Path) -> None:
@@ -198,7 +198,7 @@ def test_git_is_not_proven_in_a_folder_that_passes_for_a_repository(repository: 
         "cd vendor; git -C evil log",
         "cd nothere; cd vendor/evil; git log",
     ):
-        assert prover.why_not(line) is not None, line
+        assert prover.why_not_read_only(line) is not None, line
     assert not _prover(repository, cwd=evil).reads("git status")
 
 
@@ -307,19 +307,19 @@ def test_git_is_not_proven_where_a_command_has_set_things_for_all_repositories(
         home=home,
     )
     (home / name).write_text('[safe]\n\tdirectory = *\n[user]\n\tname = "a"\n')
-    assert prover.why_not("git status") is None
+    assert prover.why_not_read_only("git status") is None
 
     (home / name).write_text(text)
 
-    assert prover.why_not("git status") is not None
-    assert prover.why_not("ls") is None
+    assert prover.why_not_read_only("git status") is not None
+    assert prover.why_not_read_only("ls") is None
 
 
 def test_git_is_proven_in_a_linked_working_tree(repository: Path) -> None:
     _git(repository, "worktree", "add", "-q", "../linked")
     linked = repository.parent / "linked"
 
-    assert _prover(linked).why_not("git status") is None
+    assert _prover(linked).why_not_read_only("git status") is None
     _git(repository, "config", "core.fsmonitor", "touch x")
     assert not _prover(linked).reads("git status")
 
@@ -353,7 +353,7 @@ def test_submodule_summary_of_status_is_not_proven(repository: Path) -> None:
 def test_line_that_goes_elsewhere_is_proven_but_does_not_run_beside_others(workspace: Path) -> None:
     prover = _prover(workspace)
 
-    assert prover.why_not("cd src && ls") is None
+    assert prover.why_not_read_only("cd src && ls") is None
     assert [prover.reads(line) for line in ("cd src && ls", "ls src", "cd src")] == [
         *[False, True, False]
     ]
@@ -362,9 +362,9 @@ def test_line_that_goes_elsewhere_is_proven_but_does_not_run_beside_others(works
 def test_reason_names_the_word_that_is_not_known_to_read(workspace: Path) -> None:
     prover = _prover(workspace)
 
-    assert prover.why_not("ls; sort -o x a") == "sort with option -o is not read-only"
-    assert prover.why_not("ls $(pwd)") == "command substitution $(…) cannot be checked"
-    assert prover.why_not("make test") == (
+    assert prover.why_not_read_only("ls; sort -o x a") == "sort with option -o is not read-only"
+    assert prover.why_not_read_only("ls $(pwd)") == "command substitution $(…) cannot be checked"
+    assert prover.why_not_read_only("make test") == (
         "make with arguments other than --version is not read-only"
     )
-    assert prover.why_not("touch x") == "touch is not read-only"
+    assert prover.why_not_read_only("touch x") == "touch is not read-only"

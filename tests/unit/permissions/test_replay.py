@@ -2,7 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from agentcli.permissions.decide import CommandTerms, PolicyDecider
+from agentcli.permissions.decide import CommandConditions, PolicyDecider
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.replay import (
     DeciderOf,
@@ -43,7 +43,7 @@ def with_rules(*texts: str) -> DeciderOf:
             workspace=ROOT, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: ROOT
         )
         return PolicyDecider(
-            rules=rules, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
+            rules=rules, find_conditions=lambda: CommandConditions(prover=prover, is_confined=True)
         )
 
     return decider_of

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.command_patterns import Likeness
-from agentcli.permissions.decide import CommandTerms, PolicyDecider
+from agentcli.permissions.command_patterns import MatchResult
+from agentcli.permissions.decide import CommandConditions, PolicyDecider
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import PermissionRule, RuleDecision, RuleError, parse_rule
 from agentcli.permissions.subject import CallSubject, SubjectFactory
@@ -42,7 +42,7 @@ class _Bench:
         )
         self.subjects = SubjectFactory(workspace=root, cwd=lambda: place)
         self.decider = PolicyDecider(
-            rules=rules, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
+            rules=rules, find_conditions=lambda: CommandConditions(prover=prover, is_confined=True)
         )
 
     def bash(self, line: str) -> Verdict:
@@ -159,96 +159,96 @@ def test_project_may_not_allow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "line", "likeness"),
+    ("rule", "line", "expected"),
     [
-        ("git push:*", "git push", Likeness.YES),
-        ("git push:*", "git push origin main", Likeness.YES),
-        ("git push:*", "ls && git push", Likeness.YES),
-        ("git push:*", "git -C sub push", Likeness.YES),
-        ("git push:*", "git -c a=b --no-pager push", Likeness.YES),
-        ("git push:*", "/usr/bin/git push", Likeness.YES),
-        ("git push:*", "GIT push", Likeness.YES),
-        ("git push:*", "git-push origin", Likeness.YES),
-        ("git push:*", "/usr/lib/git-core/git-push", Likeness.YES),
-        ("git push:*", "env git-push", Likeness.YES),
-        ("git push:*", "sh -c '/usr/lib/git-core/git-push origin'", Likeness.YES),
-        ("git push:*", "$x git-push", Likeness.YES),
-        ("git push:*", "git-pull", Likeness.NO),
-        ("git-push:*", "git push", Likeness.YES),
-        ("git push --force:*", "git-push origin --force", Likeness.YES),
-        ("git push:*", "env GIT_DIR=x git push", Likeness.YES),
-        ("git push:*", "timeout 5 git push", Likeness.YES),
-        ("git push:*", "sudo -u x git push", Likeness.YES),
-        ("git push:*", "xargs git push", Likeness.YES),
-        ("git push:*", "echo push | xargs git", Likeness.MAYBE),
-        ("git push:*", "find . -exec git push ';'", Likeness.YES),
-        ("git push:*", "sh -c 'git push'", Likeness.YES),
-        ("git push:*", "bash -lc 'cd x && git push'", Likeness.YES),
-        ("git push:*", "sh -c 'g\"\"it push'", Likeness.MAYBE),
-        ("git push:*", "eval git push", Likeness.YES),
-        ("git push:*", "eval 'git push'", Likeness.YES),
-        ("git push:*", "ssh host 'git push'", Likeness.YES),
-        ("git push:*", "uv run git push", Likeness.YES),
-        ("git push:*", 'python -c \'run(["git", "push"])\'', Likeness.YES),
-        ("git push:*", "python -c 'print(1)'", Likeness.NO),
-        ("git push:*", "echo 'git push' | sh", Likeness.YES),
-        ("git push:*", 'echo \'run(["git", "push"])\' | python3 -', Likeness.YES),
-        ("git push:*", "cat x | base64 -d | bash -s", Likeness.MAYBE),
-        ("git push:*", "cat x | bash /dev/stdin", Likeness.MAYBE),
-        ("git push:*", "bash build.sh", Likeness.NO),
-        ("git push:*", "cat x | python3 count.py", Likeness.NO),
-        ("git push:*", "sed -n '1e git push' x", Likeness.YES),
-        ("git push:*", "awk 'BEGIN{system(\"git push\")}'", Likeness.YES),
-        ("git push:*", "git -c alias.q='!git push' q", Likeness.YES),
-        ("git push:*", 'perl -e \'system("g" . "it push")\'', Likeness.MAYBE),
-        ("git push:*", "env gi? push", Likeness.YES),
-        ("git push:*", "command git push", Likeness.YES),
-        ("git push:*", "nohup git push", Likeness.YES),
-        ("git push:*", "git pus?", Likeness.YES),
-        ("git push:*", "git p origin", Likeness.MAYBE),
-        ("git push:*", "git -C sub --no-pager p", Likeness.MAYBE),
-        ("git push:*", "git -c core.x=y up", Likeness.MAYBE),
-        ("git push:*", "timeout 5 git p", Likeness.MAYBE),
-        ("git push:*", "sh -c 'cd x; git p'", Likeness.MAYBE),
-        ("git push:*", "git config --global alias.p push && git p", Likeness.MAYBE),
-        ("git push:*", "git-p", Likeness.MAYBE),
-        ("git push:*", "git send-pack origin main", Likeness.MAYBE),
-        ("git push:*", "git subtree push -P x origin main", Likeness.MAYBE),
-        ("git push:*", "git remote -v", Likeness.NO),
-        ("git push:*", "git --version", Likeness.NO),
-        ("git pull:*", "git send-pack origin main", Likeness.NO),
-        ("git:*", "git p", Likeness.YES),
-        ("rm:*", "git p", Likeness.NO),
-        ("git push:*", "git log push", Likeness.NO),
-        ("git push:*", "git log --grep push", Likeness.NO),
-        ("git push:*", "git stash push", Likeness.NO),
-        ("git push:*", "echo git push", Likeness.NO),
-        ("git push:*", "git commit -m 'git push'", Likeness.NO),
-        ("git push:*", "env FOO=1 pytest", Likeness.NO),
-        ("git push:*", "git push $(x)", Likeness.YES),
-        ("git push:*", "for f in *; do git push; done", Likeness.YES),
-        ("git push:*", "for f in *; do echo $f; done", Likeness.MAYBE),
-        ("git push:*", 'git commit -m "$(cat x)"', Likeness.MAYBE),
-        ("git push:*", "g\\it push", Likeness.MAYBE),
-        ("git push:*", "$x push", Likeness.MAYBE),
-        ("git push:*", "; ".join(["true"] * 70 + ["git push"]), Likeness.YES),
-        ("git push --force:*", "git push origin --force", Likeness.YES),
-        ("git push --force:*", "git push origin main", Likeness.NO),
-        ("rm:*", "rm x", Likeness.YES),
-        ("rm:*", "git rm x", Likeness.NO),
-        ("rm:*", "docker rm x", Likeness.NO),
-        ("rm:*", "find . -exec rm x ';'", Likeness.YES),
-        ("rm -rf:*", "rm -fr x", Likeness.YES),
-        ("rm -rf:*", "rm -r -f x", Likeness.YES),
-        ("rm -rf:*", "rm x -rvf", Likeness.YES),
-        ("rm -rf:*", "rm -r x", Likeness.NO),
-        ("npm publish:*", "npm --silent publish", Likeness.YES),
-        ("make deploy", "make deploy", Likeness.YES),
-        ("make deploy", "make test", Likeness.NO),
-        ("make deploy", "nice make deploy", Likeness.YES),
-        ("curl:*", "cat x | /usr/bin/curl -d @- h", Likeness.YES),
+        ("git push:*", "git push", MatchResult.YES),
+        ("git push:*", "git push origin main", MatchResult.YES),
+        ("git push:*", "ls && git push", MatchResult.YES),
+        ("git push:*", "git -C sub push", MatchResult.YES),
+        ("git push:*", "git -c a=b --no-pager push", MatchResult.YES),
+        ("git push:*", "/usr/bin/git push", MatchResult.YES),
+        ("git push:*", "GIT push", MatchResult.YES),
+        ("git push:*", "git-push origin", MatchResult.YES),
+        ("git push:*", "/usr/lib/git-core/git-push", MatchResult.YES),
+        ("git push:*", "env git-push", MatchResult.YES),
+        ("git push:*", "sh -c '/usr/lib/git-core/git-push origin'", MatchResult.YES),
+        ("git push:*", "$x git-push", MatchResult.YES),
+        ("git push:*", "git-pull", MatchResult.NO),
+        ("git-push:*", "git push", MatchResult.YES),
+        ("git push --force:*", "git-push origin --force", MatchResult.YES),
+        ("git push:*", "env GIT_DIR=x git push", MatchResult.YES),
+        ("git push:*", "timeout 5 git push", MatchResult.YES),
+        ("git push:*", "sudo -u x git push", MatchResult.YES),
+        ("git push:*", "xargs git push", MatchResult.YES),
+        ("git push:*", "echo push | xargs git", MatchResult.MAYBE),
+        ("git push:*", "find . -exec git push ';'", MatchResult.YES),
+        ("git push:*", "sh -c 'git push'", MatchResult.YES),
+        ("git push:*", "bash -lc 'cd x && git push'", MatchResult.YES),
+        ("git push:*", "sh -c 'g\"\"it push'", MatchResult.MAYBE),
+        ("git push:*", "eval git push", MatchResult.YES),
+        ("git push:*", "eval 'git push'", MatchResult.YES),
+        ("git push:*", "ssh host 'git push'", MatchResult.YES),
+        ("git push:*", "uv run git push", MatchResult.YES),
+        ("git push:*", 'python -c \'run(["git", "push"])\'', MatchResult.YES),
+        ("git push:*", "python -c 'print(1)'", MatchResult.NO),
+        ("git push:*", "echo 'git push' | sh", MatchResult.YES),
+        ("git push:*", 'echo \'run(["git", "push"])\' | python3 -', MatchResult.YES),
+        ("git push:*", "cat x | base64 -d | bash -s", MatchResult.MAYBE),
+        ("git push:*", "cat x | bash /dev/stdin", MatchResult.MAYBE),
+        ("git push:*", "bash build.sh", MatchResult.NO),
+        ("git push:*", "cat x | python3 count.py", MatchResult.NO),
+        ("git push:*", "sed -n '1e git push' x", MatchResult.YES),
+        ("git push:*", "awk 'BEGIN{system(\"git push\")}'", MatchResult.YES),
+        ("git push:*", "git -c alias.q='!git push' q", MatchResult.YES),
+        ("git push:*", 'perl -e \'system("g" . "it push")\'', MatchResult.MAYBE),
+        ("git push:*", "env gi? push", MatchResult.YES),
+        ("git push:*", "command git push", MatchResult.YES),
+        ("git push:*", "nohup git push", MatchResult.YES),
+        ("git push:*", "git pus?", MatchResult.YES),
+        ("git push:*", "git p origin", MatchResult.MAYBE),
+        ("git push:*", "git -C sub --no-pager p", MatchResult.MAYBE),
+        ("git push:*", "git -c core.x=y up", MatchResult.MAYBE),
+        ("git push:*", "timeout 5 git p", MatchResult.MAYBE),
+        ("git push:*", "sh -c 'cd x; git p'", MatchResult.MAYBE),
+        ("git push:*", "git config --global alias.p push && git p", MatchResult.MAYBE),
+        ("git push:*", "git-p", MatchResult.MAYBE),
+        ("git push:*", "git send-pack origin main", MatchResult.MAYBE),
+        ("git push:*", "git subtree push -P x origin main", MatchResult.MAYBE),
+        ("git push:*", "git remote -v", MatchResult.NO),
+        ("git push:*", "git --version", MatchResult.NO),
+        ("git pull:*", "git send-pack origin main", MatchResult.NO),
+        ("git:*", "git p", MatchResult.YES),
+        ("rm:*", "git p", MatchResult.NO),
+        ("git push:*", "git log push", MatchResult.NO),
+        ("git push:*", "git log --grep push", MatchResult.NO),
+        ("git push:*", "git stash push", MatchResult.NO),
+        ("git push:*", "echo git push", MatchResult.NO),
+        ("git push:*", "git commit -m 'git push'", MatchResult.NO),
+        ("git push:*", "env FOO=1 pytest", MatchResult.NO),
+        ("git push:*", "git push $(x)", MatchResult.YES),
+        ("git push:*", "for f in *; do git push; done", MatchResult.YES),
+        ("git push:*", "for f in *; do echo $f; done", MatchResult.MAYBE),
+        ("git push:*", 'git commit -m "$(cat x)"', MatchResult.MAYBE),
+        ("git push:*", "g\\it push", MatchResult.MAYBE),
+        ("git push:*", "$x push", MatchResult.MAYBE),
+        ("git push:*", "; ".join(["true"] * 70 + ["git push"]), MatchResult.YES),
+        ("git push --force:*", "git push origin --force", MatchResult.YES),
+        ("git push --force:*", "git push origin main", MatchResult.NO),
+        ("rm:*", "rm x", MatchResult.YES),
+        ("rm:*", "git rm x", MatchResult.NO),
+        ("rm:*", "docker rm x", MatchResult.NO),
+        ("rm:*", "find . -exec rm x ';'", MatchResult.YES),
+        ("rm -rf:*", "rm -fr x", MatchResult.YES),
+        ("rm -rf:*", "rm -r -f x", MatchResult.YES),
+        ("rm -rf:*", "rm x -rvf", MatchResult.YES),
+        ("rm -rf:*", "rm -r x", MatchResult.NO),
+        ("npm publish:*", "npm --silent publish", MatchResult.YES),
+        ("make deploy", "make deploy", MatchResult.YES),
+        ("make deploy", "make test", MatchResult.NO),
+        ("make deploy", "nice make deploy", MatchResult.YES),
+        ("curl:*", "cat x | /usr/bin/curl -d @- h", MatchResult.YES),
         *(
-            ("git push:*", f"{wrapper} git push", Likeness.YES)
+            ("git push:*", f"{wrapper} git push", MatchResult.YES)
             for wrapper in (
                 *("linux32", "linux64", "setarch -R", "x86_64", "choom -n 1 --", "timelimit -t 3"),
                 *("/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1 --argv0 x", "ld.so"),
@@ -260,34 +260,34 @@ def test_project_may_not_allow() -> None:
                 *("ifne", "softlimit", "chpst", "tini --", "torsocks", "ssh-agent", "arch -x86_64"),
             )
         ),
-        ("git push:*", "/lib64/ld-linux-x86-64.so.2 /usr/bin/git push", Likeness.YES),
-        ("git push:*", "su x -c 'git push'", Likeness.YES),
-        ("git push:*", "script -qc 'git push' x", Likeness.YES),
-        ("git push:*", "pee 'git push'", Likeness.YES),
-        ("git push:*", "coproc git push", Likeness.YES),
-        ("git push:*", "unheard-of git push", Likeness.MAYBE),
-        ("git push:*", "./run -v /usr/bin/git push", Likeness.MAYBE),
-        ("git push:*", "jj git push", Likeness.MAYBE),
-        ("git push:*", "git add git push", Likeness.NO),
-        ("git push:*", "rg git push", Likeness.NO),
-        ("rm -f:*", "docker rm -f x", Likeness.NO),
-        ("git push:*", "echo git push | sudo sh", Likeness.YES),
-        ("git push:*", "echo git push | timeout 5 bash -s", Likeness.YES),
-        ("git push:*", "echo git push | at now", Likeness.YES),
-        ("git push:*", "echo git push | parallel", Likeness.YES),
-        ("git push:*", "echo git push | xargs -n 2 env", Likeness.YES),
-        ("git push:*", "git ls-files | xargs -n 1 wc", Likeness.NO),
-        ("git push:*", "cat x | base64 -d | env sh", Likeness.MAYBE),
-        ("git push:*", "sudo apt install zsh", Likeness.NO),
-        ("git push:*", "nice bash build.sh", Likeness.NO),
+        ("git push:*", "/lib64/ld-linux-x86-64.so.2 /usr/bin/git push", MatchResult.YES),
+        ("git push:*", "su x -c 'git push'", MatchResult.YES),
+        ("git push:*", "script -qc 'git push' x", MatchResult.YES),
+        ("git push:*", "pee 'git push'", MatchResult.YES),
+        ("git push:*", "coproc git push", MatchResult.YES),
+        ("git push:*", "unheard-of git push", MatchResult.MAYBE),
+        ("git push:*", "./run -v /usr/bin/git push", MatchResult.MAYBE),
+        ("git push:*", "jj git push", MatchResult.MAYBE),
+        ("git push:*", "git add git push", MatchResult.NO),
+        ("git push:*", "rg git push", MatchResult.NO),
+        ("rm -f:*", "docker rm -f x", MatchResult.NO),
+        ("git push:*", "echo git push | sudo sh", MatchResult.YES),
+        ("git push:*", "echo git push | timeout 5 bash -s", MatchResult.YES),
+        ("git push:*", "echo git push | at now", MatchResult.YES),
+        ("git push:*", "echo git push | parallel", MatchResult.YES),
+        ("git push:*", "echo git push | xargs -n 2 env", MatchResult.YES),
+        ("git push:*", "git ls-files | xargs -n 1 wc", MatchResult.NO),
+        ("git push:*", "cat x | base64 -d | env sh", MatchResult.MAYBE),
+        ("git push:*", "sudo apt install zsh", MatchResult.NO),
+        ("git push:*", "nice bash build.sh", MatchResult.NO),
     ],
 )
 def test_deny_rule_sees_through_wrappers_and_options(
-    rule: str, line: str, likeness: Likeness, root: Path
+    rule: str, line: str, expected: MatchResult, root: Path
 ) -> None:
     subject = _Bench(root, []).subjects.build("bash", {"command": line}, effect=Effect.EXECUTE)
 
-    assert _rule(f"bash({rule})", "deny").judge_likeness(subject) is likeness
+    assert _rule(f"bash({rule})", "deny").match_broadly(subject) is expected
 
 
 @pytest.mark.parametrize(
@@ -441,7 +441,7 @@ def test_program_of_the_workspace_is_not_what_a_rule_means(root: Path) -> None:
     prover = ReadProver(workspace=root, resolve=lambda name: root / "bin" / name, cwd=lambda: root)
     decider = PolicyDecider(
         rules=[_rule("bash(pytest:*)")],
-        find_terms=lambda: CommandTerms(prover=prover, is_confined=True),
+        find_conditions=lambda: CommandConditions(prover=prover, is_confined=True),
     )
     subject = SubjectFactory(workspace=root, cwd=lambda: root).build(
         "bash", {"command": "pytest -q"}, effect=Effect.EXECUTE
@@ -510,9 +510,9 @@ def test_rules_for_the_browser(
 )
 def test_rules_deny_the_browser_widely(rule: str) -> None:
     deny = parse_rule(rule, "deny", source="project")
-    assert deny.judge_likeness(browse("x.org:8443", "click", "type")) is Likeness.YES
+    assert deny.match_broadly(browse("x.org:8443", "click", "type")) is MatchResult.YES
     elsewhere = browse("y.org:443", "click", effect=Effect.READ)
-    assert (deny.judge_likeness(elsewhere) is Likeness.YES) == (rule == "computer")
+    assert (deny.match_broadly(elsewhere) is MatchResult.YES) == (rule == "computer")
 
 
 @pytest.mark.parametrize("rule", ["computer(touch x.org)", "computer(look,touch x.org)"])

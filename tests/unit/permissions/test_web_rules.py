@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.decide import CommandTerms, PolicyDecider
+from agentcli.permissions.decide import CommandConditions, PolicyDecider
 from agentcli.permissions.readonly import ReadProver
 from agentcli.permissions.rules import RuleDecision, RuleError, parse_rule
 from agentcli.permissions.subject import CallSubject, SubjectFactory
@@ -21,7 +21,7 @@ def build(root: Path, rules: Rules, url: str) -> tuple[PolicyDecider, CallSubjec
     )
     subjects = SubjectFactory(workspace=root, cwd=lambda: root)
     decider = PolicyDecider(
-        rules=made, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
+        rules=made, find_conditions=lambda: CommandConditions(prover=prover, is_confined=True)
     )
     return decider, subjects.build("web_fetch", {"url": url}, effect=Effect.NETWORK)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.instructions import InstructionFiles
-from agentcli.permissions.decide import CommandTerms, PolicyDecider
+from agentcli.permissions.decide import CommandConditions, PolicyDecider
 from agentcli.permissions.policy import parse_option_rules
 from agentcli.permissions.readonly import ReadProver, build_path_lookup
 from agentcli.permissions.subject import SubjectFactory
@@ -54,7 +54,7 @@ def decider(root: Path, *, allow: tuple[str, ...] = ()) -> PolicyDecider:
     prover = ReadProver(workspace=root, resolve=build_path_lookup(""), cwd=lambda: root, home=None)
     rules = parse_option_rules(allow=allow, deny=())
     return PolicyDecider(
-        rules=rules, find_terms=lambda: CommandTerms(prover=prover, is_confined=True)
+        rules=rules, find_conditions=lambda: CommandConditions(prover=prover, is_confined=True)
     )
 
 

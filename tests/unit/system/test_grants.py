@@ -5,10 +5,10 @@ import pytest
 
 from agentcli.system.grants import (
     PRESETS,
+    covers_host,
     expand_hosts,
     find_missing,
     flatten_request,
-    gives_host,
     parse_request,
 )
 from agentcli.types.grants import NO_GRANTS, WITHOUT_SANDBOX, GrantRequest, Grants
@@ -94,7 +94,7 @@ def test_preset_stands_for_plain_hosts(name: str) -> None:
 def test_host_is_given_by_a_pattern_that_covers_all_of_it(
     given: str, host: str, is_given: bool
 ) -> None:
-    assert gives_host(Grants(hosts=(given,)), host) is is_given
+    assert covers_host(Grants(hosts=(given,)), host) is is_given
 
 
 def test_only_what_is_not_given_is_missing() -> None:
