@@ -312,13 +312,13 @@ def _build_seatbelt(trial: _Trial) -> _ProvenLayer:
 def _find_bubblewrap(environ: Mapping[str, str], workspace: Path) -> Path | None:
     """Return an absolute path outside of the project, whatever PATH says."""
     path = own_process.build_system_path(workspace, environ)
-    found = own_process.find_program("bwrap", beside=workspace, path=path)
+    found = own_process.find_program("bwrap", workspace=workspace, path=path)
     return Path(found) if found else None
 
 
 def _read_version(program: Path) -> tuple[int, ...] | None:
     try:
-        ran = own_process.run([program, "--version"], beside=None, timeout_s=_PROBE_LIMIT_S)
+        ran = own_process.run([program, "--version"], workspace=None, timeout_s=_PROBE_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         if shortage := explain_shortage(error):
             raise shortage from error

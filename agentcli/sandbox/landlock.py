@@ -108,7 +108,7 @@ class LandlockSandbox:
         )
         self._network = kernel.make_private_network()
         self._calls = SocketCalls() if watched_calls.is_supported() else None
-        self._short = create_short_directory(beside=paths.workspace)
+        self._short = create_short_directory(workspace=paths.workspace)
         self._temporary = self._short.path if self._short else paths.temporary
         self._is_memory_unused = _is_unused(_SHARED_MEMORY)
         self._domains: OrderedDict[Grants, _LandlockDomain] = OrderedDict()

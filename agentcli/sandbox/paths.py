@@ -208,7 +208,7 @@ def _find_paths(
         find_denied=scope.find_denied,
         own_environment=reserved.environment,
         records=tuple(_iter_inner(workspace, scope.records)),
-        toolchains=tuple(iter_outermost(tools, beside=(*system, workspace))),
+        toolchains=tuple(iter_outermost(tools, outside_of=(*system, workspace))),
         variables=variables | {"HOME": str(home)},
         is_home=user_home.is_relative_to(workspace),
         rejected=scope.rejected or private / "rejected",
@@ -221,9 +221,9 @@ def _resolve(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def iter_outermost(paths: Iterable[Path], *, beside: Iterable[Path] = ()) -> Iterator[Path]:
-    """Yield the paths that lie in no other of them, and in none of `beside`."""
-    shown = [path.parts for path in beside]
+def iter_outermost(paths: Iterable[Path], *, outside_of: Iterable[Path] = ()) -> Iterator[Path]:
+    """Yield the paths that lie in no other of them, and in none of `outside_of`."""
+    shown = [path.parts for path in outside_of]
     for path in sorted(paths, key=lambda path: len(path.parts)):
         if not any(path.parts[: len(other)] == other for other in shown):
             shown.append(path.parts)
@@ -233,7 +233,7 @@ def iter_outermost(paths: Iterable[Path], *, beside: Iterable[Path] = ()) -> Ite
 def list_granted(grants: Grants, paths: SandboxPaths) -> tuple[Path, ...]:
     """Return the other paths a command may write. `/` is left out: it would mean no sandbox."""
     usable = filter(is_usable_grant, grants.writable)
-    return tuple(iter_outermost(usable, beside=(paths.workspace,)))
+    return tuple(iter_outermost(usable, outside_of=(paths.workspace,)))
 
 
 def is_usable_grant(path: Path) -> bool:
@@ -249,7 +249,7 @@ def without_hosts(grants: Grants) -> Grants:
 def list_readable(grants: Grants, paths: SandboxPaths) -> tuple[Path, ...]:
     """Return the other paths a command may read by its grants, but not write."""
     usable = filter(is_usable_grant, grants.readable)
-    return tuple(iter_outermost(usable, beside=(paths.workspace, *list_granted(grants, paths))))
+    return tuple(iter_outermost(usable, outside_of=(paths.workspace, *list_granted(grants, paths))))
 
 
 def _iter_inner(workspace: Path, paths: Iterable[Path]) -> Iterator[Path]:

@@ -86,7 +86,7 @@ class AgentBrokers:
         if agent is None:
             self._obstacles[token] = NO_AGENT if self._can_connect else NO_SOCKETS
             return CommandChannels()
-        self._directory = self._directory or create_short_directory(beside=self._workspace)
+        self._directory = self._directory or create_short_directory(workspace=self._workspace)
         if self._directory is None:
             self._obstacles[token] = NO_SOCKETS
             return CommandChannels()

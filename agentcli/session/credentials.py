@@ -116,7 +116,7 @@ class UserCredentials:
             described = request.describe()
             try:
                 answer = await asyncio.to_thread(
-                    git.fill_credential, described, beside=self._workspace
+                    git.fill_credential, described, workspace=self._workspace
                 )
             except SettingsError as error:
                 raise ValueError(str(error)) from None
@@ -211,7 +211,7 @@ def find_gh_token(workspace: Path) -> str:
     try:
         ran = own_process.run(
             ["gh", "auth", "token"],
-            beside=workspace,
+            workspace=workspace,
             cwd=Path("/"),
             env=env,
             timeout_s=_GH_LIMIT_S,

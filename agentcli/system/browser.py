@@ -49,24 +49,24 @@ def has_screen() -> bool:
     return sys.platform == "darwin" or any(map(os.environ.get, _SCREENS))
 
 
-def open_page(address: str, *, beside: Path) -> bool:
+def open_page(address: str, *, workspace: Path) -> bool:
     """Open the page and return whether that worked. Takes a moment.
 
-    `beside` is the workspace, which must not influence what runs.
+    Nothing in the workspace has an influence on what runs.
     """
     if not is_page(address) or not has_screen():
         return False
-    env = own_process.build_user_environment(beside)
-    return any(_opens([*words, address], beside, env=env) for words in _iter_openers())
+    env = own_process.build_user_environment(workspace)
+    return any(_opens([*words, address], workspace, env=env) for words in _iter_openers())
 
 
 def open_file(path: Path) -> bool:
     """Open a page that we wrote, and return whether that worked. Takes a moment."""
     if not has_screen():
         return False
-    address, beside = path.absolute().as_uri(), path.parent
-    env = own_process.build_user_environment(beside)
-    return any(_opens([*words, address], beside, env=env) for words in _iter_openers())
+    address, directory = path.absolute().as_uri(), path.parent
+    env = own_process.build_user_environment(directory)
+    return any(_opens([*words, address], directory, env=env) for words in _iter_openers())
 
 
 def _iter_openers() -> Iterator[list[str]]:
@@ -76,13 +76,13 @@ def _iter_openers() -> Iterator[list[str]]:
     yield from (["open"],) if sys.platform == "darwin" else _OPENERS
 
 
-def _opens(argv: list[str], beside: Path, *, env: Mapping[str, str]) -> bool:
+def _opens(argv: list[str], workspace: Path, *, env: Mapping[str, str]) -> bool:
     """Return whether the program opened the page.
 
     Some of these programs are the browser and keep running. Others exit when it has opened.
     """
     try:
-        child = own_process.start(argv, beside=beside, env=env, start_new_session=True)
+        child = own_process.start(argv, workspace=workspace, env=env, start_new_session=True)
     except OSError:
         return False
     try:

@@ -50,7 +50,7 @@ def read_clipboard_image(
         try:
             ran = own_process.run(
                 reader.command,
-                beside=workspace,
+                workspace=workspace,
                 env=own_process.build_user_environment(workspace),
                 timeout_s=TIME_LIMIT_S,
             )

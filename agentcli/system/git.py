@@ -122,17 +122,17 @@ def list_changed_paths(cwd: Path) -> list[str]:
     ]
 
 
-def list_user_settings(beside: Path) -> dict[str, str]:
+def list_user_settings(workspace: Path) -> dict[str, str]:
     """Return the harmless settings that the user has for the repository around a directory.
 
     They are the user's own, `includeIf` among them; none of the repository. Raise SettingsError."""
     command = ["git", "config", "--includes", "--list", "--show-scope", "-z"]
-    env, known = _build_environment(beside), _HARMLESS | _OF_A_USER
+    env, known = _build_environment(workspace), _HARMLESS | _OF_A_USER
     output = b""
-    for cwd in (beside, Path("/")):  # git does not run in a repository that it cannot read
+    for cwd in (workspace, Path("/")):  # git does not run in a repository that it cannot read
         try:
             ran = own_process.run(
-                command, beside=beside, cwd=cwd, env=env, timeout_s=_SETTINGS_LIMIT_S
+                command, workspace=workspace, cwd=cwd, env=env, timeout_s=_SETTINGS_LIMIT_S
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SettingsError(f"git failed: {error}") from error
@@ -145,7 +145,7 @@ def list_user_settings(beside: Path) -> dict[str, str]:
     return {key: value for key, value in _parse_settings(own).items() if key in known}
 
 
-def fill_credential(described: Mapping[str, str], *, beside: Path) -> dict[str, str]:
+def fill_credential(described: Mapping[str, str], *, workspace: Path) -> dict[str, str]:
     """Return what the user's own helpers add to a described credential, without asking anybody.
 
     Empty if they know nothing. Raise SettingsError if git does not run.
@@ -155,9 +155,9 @@ def fill_credential(described: Mapping[str, str], *, beside: Path) -> dict[str, 
     try:
         ran = own_process.run(
             ["git", "credential", "fill"],
-            beside=beside,
+            workspace=workspace,
             cwd=Path("/"),
-            env=_build_environment(beside) | own,
+            env=_build_environment(workspace) | own,
             given=given.encode(),
             timeout_s=_CREDENTIAL_LIMIT_S,
         )
@@ -357,7 +357,7 @@ def apply_patch(patch: str, directory: Path) -> None:
     env = _build_environment(directory) | _ALONE | _as_environment(_OURS)
     ran = own_process.run(
         ["git", "apply", "--recount", "--whitespace=nowarn", "-"],
-        beside=directory,
+        workspace=directory,
         cwd=directory,
         env=env | {"GIT_CEILING_DIRECTORIES": str(directory.parent)},
         given=patch.encode("utf-8", "surrogateescape"),
@@ -436,7 +436,7 @@ def _run(
     """Return what git prints. `hint` is for the user if it fails."""
     try:
         ran = own_process.run(
-            command, beside=cwd, cwd=cwd, env=env, given=given, timeout_s=timeout_s
+            command, workspace=cwd, cwd=cwd, env=env, given=given, timeout_s=timeout_s
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         is_missing = isinstance(error, FileNotFoundError) and error.filename == "git"

@@ -102,7 +102,7 @@ def _decode(data: bytes) -> bytes:
                 *own_process.build_python_command(program),
                 *(str(SIDE_PIXELS), str(LIMIT_BYTES)),
             ],
-            beside=None,
+            workspace=None,
             given=data,
             timeout_s=TIME_LIMIT_S,
         )

@@ -66,7 +66,7 @@ async def _check_apart(given: bytes, limit_s: float) -> str:
     """Find the problem in a process of its own. `given` are the schema and the value, as JSON."""
     checker = own_process.start(
         own_process.build_python_command(Path(__file__)),
-        beside=None,
+        workspace=None,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

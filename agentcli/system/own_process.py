@@ -92,7 +92,7 @@ def build_python_command(program: Path) -> Sequence[str]:
 def run(
     argv: Sequence[str | Path],
     *,
-    beside: Path | None,
+    workspace: Path | None,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     given: bytes | None = None,
@@ -100,12 +100,12 @@ def run(
 ) -> "subprocess.CompletedProcess[bytes]":
     """Run a program and return its result. Raise OSError if there is none, or TimeoutExpired.
 
-    `beside` is the workspace, from which the program must get nothing. If it is None, only the
-    system is searched. `env` is the whole environment; None for `least_environment`.
+    Nothing in the workspace has an influence on what runs. Without one, only the system is
+    searched. `env` is the whole environment; None for `build_least_environment`.
     """
-    env = build_least_environment(beside) if env is None else env
+    env = build_least_environment(workspace) if env is None else env
     return subprocess.run(
-        _resolve_argv(argv, env, beside=beside),
+        _resolve_argv(argv, env, workspace=workspace),
         cwd=cwd,
         env=env,
         input=given,
@@ -118,7 +118,7 @@ def run(
 def start(
     argv: Sequence[str | Path],
     *,
-    beside: Path | None,
+    workspace: Path | None,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     stdin: int | None = subprocess.DEVNULL,
@@ -128,9 +128,9 @@ def start(
     start_new_session: bool = False,
 ) -> "subprocess.Popen[bytes]":
     """Start a program as `run` does, without waiting. A stream that is None is our terminal."""
-    env = build_least_environment(beside) if env is None else env
+    env = build_least_environment(workspace) if env is None else env
     return subprocess.Popen(
-        _resolve_argv(argv, env, beside=beside),
+        _resolve_argv(argv, env, workspace=workspace),
         cwd=cwd,
         env=env,
         stdin=stdin,
@@ -141,39 +141,39 @@ def start(
     )
 
 
-def find_program(name: str, *, beside: Path | None, path: str | None = None) -> str | None:
-    """Return its absolute path; None if there is none, or only one that the project brings.
+def find_program(name: str, *, workspace: Path | None, path: str | None = None) -> str | None:
+    """Return the program's absolute path; None if only the project has one, or nobody.
 
-    `path` is where to look; by default in `system_path`.
+    `path` is where to look; by default `build_system_path`.
     """
-    return next(find_programs(name, beside=beside, path=path), None)
+    return next(find_programs(name, workspace=workspace, path=path), None)
 
 
-def find_programs(name: str, *, beside: Path | None, path: str | None = None) -> Iterator[str]:
+def find_programs(name: str, *, workspace: Path | None, path: str | None = None) -> Iterator[str]:
     """Yield all programs of that name, in the order of the search."""
-    project = _find_project(beside)
-    directories = (build_system_path(beside) if path is None else path).split(os.pathsep)
+    project = _find_project(workspace)
+    directories = (build_system_path(workspace) if path is None else path).split(os.pathsep)
     candidates = [name] if os.sep in name else [f"{one}{os.sep}{name}" for one in directories]
     return filter(None, (_resolve_usable(Path(one), project) for one in candidates))
 
 
-def build_system_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:
+def build_system_path(workspace: Path | None, environ: Mapping[str, str] = os.environ) -> str:
     """Return the directories of the system, then those of PATH that no project can fill."""
     return os.pathsep.join(
-        dict.fromkeys((*_iter_system_directories(), *_filter_path(beside, environ)))
+        dict.fromkeys((*_iter_system_directories(), *_filter_path(workspace, environ)))
     )
 
 
-def build_user_path(beside: Path | None, environ: Mapping[str, str] = os.environ) -> str:
+def build_user_path(workspace: Path | None, environ: Mapping[str, str] = os.environ) -> str:
     """Return the same in the user's order, for programs that are the user's choice."""
     return os.pathsep.join(
-        dict.fromkeys((*_filter_path(beside, environ), *_iter_system_directories()))
+        dict.fromkeys((*_filter_path(workspace, environ), *_iter_system_directories()))
     )
 
 
-def build_least_environment(beside: Path | None) -> dict[str, str]:
+def build_least_environment(workspace: Path | None) -> dict[str, str]:
     """Return the environment for programs that need only home directory and language."""
-    project = _find_project(beside)
+    project = _find_project(workspace)
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -183,25 +183,25 @@ def build_least_environment(beside: Path | None) -> dict[str, str]:
     return (
         kept
         | {name: os.environ[name] for name in _HOMES if name in os.environ}
-        | {"PATH": build_system_path(beside)}
+        | {"PATH": build_system_path(workspace)}
     )
 
 
-def build_user_environment(beside: Path | None) -> dict[str, str]:
+def build_user_environment(workspace: Path | None) -> dict[str, str]:
     """Return the user's environment without secrets, for an editor or a browser."""
     known = {name: value for name, value in os.environ.items() if not is_secret_name(name)}
-    return without_project(known, beside)
+    return without_project(known, workspace)
 
 
-def without_project(environ: Mapping[str, str], beside: Path | None) -> dict[str, str]:
+def without_project(environ: Mapping[str, str], workspace: Path | None) -> dict[str, str]:
     """Return an environment without the variables that lead into the project."""
-    project = _find_project(beside)
+    project = _find_project(workspace)
     kept = {
         name: value
         for name, value in environ.items()
         if name in _HOMES or not _leads_into(project, name, value=value)
     }
-    return kept | {"PATH": build_user_path(beside, environ)}
+    return kept | {"PATH": build_user_path(workspace, environ)}
 
 
 def find_project(folder: Path) -> Path:
@@ -214,19 +214,19 @@ def find_project(folder: Path) -> Path:
     return next(above, real)
 
 
-def _find_project(beside: Path | None) -> Path | None:
-    return find_project(beside) if beside else None
+def _find_project(workspace: Path | None) -> Path | None:
+    return find_project(workspace) if workspace else None
 
 
 def _resolve_argv(
-    argv: Sequence[str | Path], env: Mapping[str, str], *, beside: Path | None
+    argv: Sequence[str | Path], env: Mapping[str, str], *, workspace: Path | None
 ) -> list[str]:
     name, *words = map(str, argv)
     is_ours = name == sys.executable
-    own = name if is_ours else find_program(name, beside=beside, path=env.get("PATH", ""))
-    if own is None:
+    program = name if is_ours else find_program(name, workspace=workspace, path=env.get("PATH", ""))
+    if program is None:
         raise FileNotFoundError(errno.ENOENT, "program not found", name)
-    return [own, *words]
+    return [program, *words]
 
 
 def _resolve_usable(program: Path, project: Path | None) -> str | None:
@@ -241,10 +241,10 @@ def _iter_system_directories() -> Iterator[str]:
     return (directory for directory in SYSTEM_DIRECTORIES if files.is_directory(Path(directory)))
 
 
-def _filter_path(beside: Path | None, environ: Mapping[str, str]) -> Iterator[str]:
-    if beside is None:
+def _filter_path(workspace: Path | None, environ: Mapping[str, str]) -> Iterator[str]:
+    if workspace is None:
         return iter(())
-    project = _find_project(beside)
+    project = _find_project(workspace)
     entries = environ.get("PATH", "").split(os.pathsep)
     return (entry for entry in entries if _is_kept(entry, project))
 

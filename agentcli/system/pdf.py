@@ -55,7 +55,7 @@ def read_pdf(data: bytes, *, first: int = 1, limit: int) -> PdfPages:
     program = Path(__file__).with_name("pdf_pages.py")
     command = [*own_process.build_python_command(program), str(first), str(limit)]
     try:
-        ran = own_process.run(command, beside=None, given=data, timeout_s=TIME_LIMIT_S)
+        ran = own_process.run(command, workspace=None, given=data, timeout_s=TIME_LIMIT_S)
     except subprocess.TimeoutExpired:
         raise PdfRefused(f"could not be read within {TIME_LIMIT_S:g} s") from None
     if ran.returncode == _MISSING_LIBRARY:

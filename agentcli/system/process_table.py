@@ -55,7 +55,7 @@ class _Reaper:
     def __init__(self) -> None:
         self._process = own_process.start(
             [_SHELL, "-c", _COLLECT, "agentcli"],
-            beside=None,
+            workspace=None,
             cwd=Path("/"),
             env={"PATH": os.defpath},
             stdin=PIPE,

@@ -249,7 +249,7 @@ def _find_with_ps(tag: str) -> dict[int, str]:
 
 def _run_ps(*arguments: str) -> list[str]:
     try:
-        listed = own_process.run(["ps", *arguments], beside=None)
+        listed = own_process.run(["ps", *arguments], workspace=None)
     except OSError:
         return []
     return listed.stdout.decode("utf-8", "replace").splitlines()

@@ -113,7 +113,7 @@ class UncommittedChanges:
                 return None
             self._process = own_process.start(
                 command,
-                beside=self._folder,
+                workspace=self._folder,
                 cwd=self._folder,
                 env=env,
                 stdout=subprocess.PIPE,

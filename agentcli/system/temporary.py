@@ -34,10 +34,10 @@ class ShortDirectory:
         os.close(self.lock)
 
 
-def create_short_directory(*, beside: Path) -> ShortDirectory | None:
-    """Create a directory that does not lie in `beside`, or return None if none can be made."""
+def create_short_directory(*, workspace: Path) -> ShortDirectory | None:
+    """Create a directory that does not lie in `workspace`, or return None if none can be made."""
     for parent in TEMPORARY:
-        if parent.is_relative_to(beside) or not os.access(parent, os.W_OK | os.X_OK):
+        if parent.is_relative_to(workspace) or not os.access(parent, os.W_OK | os.X_OK):
             continue
         for left in _find_left(parent):
             left.close()

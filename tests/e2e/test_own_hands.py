@@ -200,9 +200,9 @@ def test_program_is_never_the_projects_own(
     }
     monkeypatch.setenv("PATH", f"{folder[place]}{os.pathsep}{os.environ['PATH']}")
     workspace = repo / "sub" if place == "beside" else repo
-    assert own_process.find_program("only-here", beside=workspace) is None
+    assert own_process.find_program("only-here", workspace=workspace) is None
     with pytest.raises(FileNotFoundError):
-        own_process.run(["only-here"], beside=workspace)
+        own_process.run(["only-here"], workspace=workspace)
 
 
 def test_environment_of_helpers_has_no_secret_and_nothing_of_the_project(

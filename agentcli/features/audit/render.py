@@ -69,7 +69,7 @@ def _run(argv: list[str], *, stdin: Path | None = None) -> None:
         # It may ask for a passphrase, which an agent or a window knows.
         ran = own_process.run(
             argv,
-            beside=here,
+            workspace=here,
             env=own_process.build_user_environment(here),
             given=stdin.read_bytes() if stdin else None,
         )

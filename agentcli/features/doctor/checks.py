@@ -90,7 +90,7 @@ def check_machine(
     yield _check_settings_file(fault)
     yield from _check_managed()
     yield from _check_configuration(settings)
-    bash, git = (find_program(name, beside=settings.workspace) for name in ("bash", "git"))
+    bash, git = (find_program(name, workspace=settings.workspace) for name in ("bash", "git"))
     yield _check_program(
         "bash", bash, without="the bash tool cannot run", fix="apt-get install bash", needed=True
     )

@@ -99,7 +99,7 @@ class ServerQuestions:
         return answer
 
     async def _open_page(self, form: ServerForm) -> None:
-        if not await asyncio.to_thread(open_page, form.url, beside=self._workspace):
+        if not await asyncio.to_thread(open_page, form.url, workspace=self._workspace):
             self._warn("mcp.page", f"cannot open a browser; open this page yourself: {form.url}")
 
 

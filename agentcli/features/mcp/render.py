@@ -245,7 +245,7 @@ def _build_browser(entry: ServerEntry, workspace: Path, *, opens_browser: bool) 
             _say_now(text)
             return
         _say_now(f"log in to {entry.name} at {parse_host(text)}:\n\n{text}\n")
-        if opens_browser and open_page(text, beside=workspace):
+        if opens_browser and open_page(text, workspace=workspace):
             _say_now("(opened in your browser)")
         if reader is not None:
             _say_now(

@@ -109,13 +109,13 @@ def find_newest(source: InstallSource) -> str:
         raise SettingsError(f"{source.url} cannot be asked", hint=hint)
     is_commit = source.revision == source.commit
     wanted = "HEAD" if is_commit or not source.revision else source.revision
-    beside = resolve_directory(Path())
+    here = resolve_directory(Path())
     try:
         ran = own_process.run(
             ["git", "ls-remote", "--exit-code", "--", source.url, wanted],
-            beside=beside,
+            workspace=here,
             cwd=Path("/"),
-            env=own_process.build_user_environment(beside),
+            env=own_process.build_user_environment(here),
             timeout_s=PATIENCE_S,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

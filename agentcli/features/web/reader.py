@@ -153,7 +153,7 @@ def _read_converted(
     try:
         ran = own_process.run(
             [*own_process.build_python_command(script), address],
-            beside=None,
+            workspace=None,
             given=data,
             timeout_s=CONVERT_S,
         )

@@ -129,7 +129,7 @@ def find_ripgrep(workspace: Path, start: StartSearch = start_unconfined) -> Path
     chosen = os.environ.get("AGENTCLI_RG")
     candidates = [Path(chosen)] if chosen else []
     path = own_process.build_user_path(workspace)
-    found = own_process.find_programs(_EXECUTABLE, beside=workspace, path=path)
+    found = own_process.find_programs(_EXECUTABLE, workspace=workspace, path=path)
     candidates += map(Path, found)
     candidates.append(own_process.find_own_program(_EXECUTABLE))
     return next((one for one in candidates if _is_usable(one, start)), None)

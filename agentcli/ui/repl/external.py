@@ -116,7 +116,7 @@ def _run_editor(text: str, suffix: str, workspace: Path) -> str | None:
         try:
             editor = own_process.start(
                 [*shlex.split(command), path],
-                beside=workspace,
+                workspace=workspace,
                 env=own_process.build_user_environment(workspace),
                 stdin=None,
                 stdout=None,
@@ -141,7 +141,7 @@ def _run_pager(text: str, line: int, workspace: Path) -> None:
             words.append(f"+{line}")
         pager = own_process.start(
             words,
-            beside=workspace,
+            workspace=workspace,
             env=environ,
             stdin=subprocess.PIPE,
             stdout=None,

@@ -118,7 +118,7 @@ class Guard:
         with suppress(OSError):
             self._child = own_process.start(
                 [sys.executable, "-I", "-S", terminal_guard_child.__file__, json.dumps(settings)],
-                beside=None,
+                workspace=None,
                 stdin=subprocess.PIPE,
                 stdout=terminal,
                 process_group=0,

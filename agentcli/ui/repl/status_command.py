@@ -48,7 +48,7 @@ def run_status_command(
     try:
         child = own_process.start(
             ("sh", "-c", command),
-            beside=workspace,
+            workspace=workspace,
             cwd=workspace,
             env=own_process.build_user_environment(workspace),
             stdin=subprocess.PIPE,

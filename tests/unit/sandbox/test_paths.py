@@ -85,7 +85,7 @@ def test_files_that_not_everybody_may_read_are_hidden(tmp_path: Path) -> None:
 
 def test_outermost_leaves_out_what_lies_in_another() -> None:
     paths = map(Path, ("/a/b", "/a", "/c/d", "/ab", "/e/f"))
-    assert list(iter_outermost(paths, beside=[Path("/e")])) == [
+    assert list(iter_outermost(paths, outside_of=[Path("/e")])) == [
         Path("/a"),
         Path("/ab"),
         Path("/c/d"),

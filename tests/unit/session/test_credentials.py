@@ -37,7 +37,7 @@ def test_token_is_what_the_users_own_gh_prints(
         program.write_text(f'#!/bin/sh\n[ "$*" = "auth token" ] && echo {token}\n')
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{project}/bin:{user}/bin:/usr/bin:/bin")
-    if find_program("gh", beside=project) != str(user / "bin/gh"):
+    if find_program("gh", workspace=project) != str(user / "bin/gh"):
         pytest.skip("the system has a gh of its own")
     assert find_gh_token(project) == TOKEN
 
@@ -55,7 +55,7 @@ def test_user_without_logins_is_told(
     user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    if find_program("gh", beside=tmp_path):
+    if find_program("gh", workspace=tmp_path):
         pytest.skip("the system has a gh of its own")
     told: list[Event] = []
     grants = Grants(network=True, credentials=("git", "gh", "npm"))

@@ -39,4 +39,4 @@ def test_nothing_is_opened_where_nobody_would_see_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setenv("SSH_CONNECTION", "1 2 3 4")
     assert not has_screen()
-    assert not open_page("https://a.example/", beside=Path("/"))
+    assert not open_page("https://a.example/", workspace=Path("/"))

@@ -281,7 +281,7 @@ def _feed_program(command: tuple[str, ...], text: str, *, workspace: Path) -> bo
         # Not `run`: a program that holds the clipboard stays, and keeps its streams open.
         child = own_process.start(
             command,
-            beside=workspace,
+            workspace=workspace,
             env=own_process.build_user_environment(workspace),
             stdin=subprocess.PIPE,
         )
