@@ -181,9 +181,13 @@ _TAKE_TOKENS = frozenset((*BUILT_IN, DELEGATE, "apply_patch", "search_tools", "a
 """Tools that put values back or only read. Any other tool would act on the token itself."""
 
 
-def build_redactor(settings: Settings) -> Redactor:
-    """Return what masks the secrets of the environment, of stored keys and of the settings."""
+def build_redactor(settings: Settings | None = None) -> Redactor:
+    """Return what masks the secrets of the environment, of stored keys and of the settings.
+
+    Without settings, as for a session that is only looked at, those that are named there stay."""
     keys = read_stored_values()
+    if settings is None:
+        return Redactor(environ=os.environ, values=keys, key=_load_key)
     keys += [os.environ.get(named.key_env, "") for named in settings.providers]
     return Redactor(environ=os.environ, values=keys, names=settings.mask, key=_load_key)
 

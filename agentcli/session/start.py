@@ -7,6 +7,7 @@ rewritten.
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +49,7 @@ from agentcli.types.tools import ChildTurn
 
 if TYPE_CHECKING:
     from agentcli.log.reopen import ReopenedLog
+    from agentcli.permissions.secrets import Redactor
 
 CUT_SHORT = "agentcli ended before the turn finished"
 
@@ -117,18 +119,32 @@ def open_existing(paths: SessionPaths) -> SessionStart:
     )
 
 
-def add_fact(paths: SessionPaths, fact: Fact) -> None:
-    """Append one fact to a session that nobody is working in."""
+@contextmanager
+def open_closed_journal(paths: SessionPaths, redactor: "Redactor") -> Iterator[Journal]:
+    """Open the record of a session that nobody is working in. Raise SessionInUse if one is."""
+    from agentcli.permissions.masking import EventMasking
+
     start = open_existing(paths)
     log = LogWriter(paths.log, prev=start.last_hash)
     try:
-        journal = Journal(
-            start.session, record=log.append, past=start.past, last_seq=start.last_seq
+        yield Journal(
+            start.session,
+            record=log.append,
+            past=start.past,
+            last_seq=start.last_seq,
+            mask=EventMasking(redactor),
         )
-        journal.append(fact)
     finally:
         log.close()
         start.lock.release()
+
+
+def add_fact(paths: SessionPaths, fact: Fact) -> None:
+    """Append one fact to a session that nobody is working in."""
+    from agentcli.session.secrets import build_redactor
+
+    with open_closed_journal(paths, build_redactor()) as journal:
+        journal.append(fact)
 
 
 def close_unfinished(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agentcli.log.checkpoint.changes import ChangedFile, describe_changes, merge_changes
 from agentcli.log.checkpoint.keep import find_store
+from agentcli.session.secrets import build_redactor
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
     CallFinished,
@@ -62,6 +63,9 @@ def count_changes(
         if found is not None:
             files += found
             diffs = {key: diff for key, diff in diffs.items() if key not in each.calls}
+    if files:
+        mask = build_redactor().mask
+        files = [replace(one, path=mask(one.path)) for one in files]
     tally = Tally()
     tally.replace_changes((*diffs.values(), *files))
     return tally.changed

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.evidence import Evidence, Verification
@@ -215,8 +215,10 @@ async def collect_changes(
         patch = "".join(diff.unified for diff in tally.diffs.values())
         return CollectedChanges(patch=patch, fault=fault)
     unstored = [] if since else tally.list_unstored_diffs()
-    tally.replace_changes((*unstored, *files))
-    evidence.replace_unchecked(file.path for file in unchecked)
+    tally.replace_changes(
+        (*unstored, *(replace(one, path=session.clean(one.path)) for one in files))
+    )
+    evidence.replace_unchecked(session.clean(file.path) for file in unchecked)
     patches = (*(diff.unified for diff in unstored), *(file.patch for file in files))
     return CollectedChanges(patch=session.clean("".join(patches)))
 

@@ -113,6 +113,37 @@ def test_model_gets_masked_text_and_its_own_words_as_they_were(home: Path, works
     assert SECRET not in session_log(home).read_text()
 
 
+def test_secret_in_the_name_of_a_changed_file_is_masked(home: Path, workspace: Path) -> None:
+    write = {"write_file": {"path": f"{SECRET}.txt", "content": "a"}}
+    command = {"bash": {"command": f"echo b > b-{SECRET}.txt"}}
+    model = script(home.parent / "s.json", [{"calls": [write]}, {"calls": [command]}, "ok"])
+    env = {"MY_KEY": SECRET}
+    report = home.parent / "reports"
+    ran = agentcli(
+        *("run", "-o", "json", "-C", workspace, "--mode", "auto", "--model", model, "x"),
+        *("--output-dir", report, "--report", "markdown,junit,sarif"),
+        home=home,
+        env=env,
+    )
+    changed = json.loads(ran.out)["files_changed"]
+    assert [starred(one["path"]) for one in changed] == ["b-***.txt", "***.txt"]
+    shown = [
+        agentcli(*words, home=home, env=env, cwd=workspace)
+        for words in (
+            ("sessions", "show"),
+            ("export", "-o", home.parent / "page.html"),
+            ("undo", "--list"),
+            ("undo", "--dry-run", "--turn", "1"),
+            ("undo", "--turn", "1"),
+        )
+    ]
+    assert [(one.code, SECRET in one.out + one.err) for one in shown] == [(0, False)] * len(shown)
+    assert "***" in starred(shown[-1].out)
+    assert list(workspace.iterdir()) == []
+    assert _holds(report, SECRET) == _holds(home, SECRET) == []
+    assert SECRET not in (home.parent / "page.html").read_text()
+
+
 def test_secret_in_an_interrupted_reply_is_masked(home: Path, workspace: Path) -> None:
     command = f"echo {SECRET}; sleep 60"
     model = script(home / "s.json", [{"calls": [{"bash": {"command": command}}]}, "ok"])

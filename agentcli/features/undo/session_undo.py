@@ -17,9 +17,11 @@ from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.checkpoint.trees import find_differences
 from agentcli.log.checkpoint.undo import StateChange, UndoResult, save_conflicts, undo_changes
 from agentcli.log.paths import SessionPaths
-from agentcli.log.writer import LogWriter
+from agentcli.permissions.masking import EventMasking
+from agentcli.permissions.secrets import Redactor
+from agentcli.session.secrets import build_redactor
 from agentcli.session.session import Session
-from agentcli.session.start import end_open_turn, open_existing
+from agentcli.session.start import end_open_turn, open_closed_journal
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import (
@@ -249,6 +251,7 @@ class UndoManager:
         journal: Journal,
         *,
         paths: SessionPaths,
+        redactor: Redactor,
         end_turn: Callable[[], object] | None = None,
         moved_to: Path | None = None,
         tells_model: bool = True,
@@ -260,6 +263,7 @@ class UndoManager:
         """
         self._journal = journal
         self._paths = paths
+        self._masking = EventMasking(redactor)
         self._end_turn = end_turn
         self._moved_to = moved_to
         self._tells_model = tells_model
@@ -283,7 +287,7 @@ class UndoManager:
             )
             for index, root in enumerate(roots)
         ]
-        return _merge_reports(reports, latest_first)
+        return self._finish(reports, latest_first)
 
     def _undo_in_root(
         self, changes: Sequence[RecordedChange], undo_id: str, *, dry_run: bool
@@ -319,7 +323,14 @@ class UndoManager:
         stack, base = self.build_stack(), undone.id.partition(".")[0]
         together = [one for one in stack.redoable if one.id.partition(".")[0] == base]
         reports = [self._redo_in_root(one, dry_run=dry_run) for one in together]
-        return _merge_reports(reports, [each for one in reports for each in one.changes])
+        return self._finish(reports, [each for one in reports for each in one.changes])
+
+    def _finish(
+        self, reports: Sequence[UndoReport], changes: Sequence[RecordedChange]
+    ) -> UndoReport:
+        """Return one report for all roots, without secrets: a path may have one in its name."""
+        merged: UndoReport = self._masking.mask_value(_merge_reports(reports, changes))
+        return merged
 
     def _redo_in_root(self, undone: Undone, *, dry_run: bool) -> UndoReport:
         numbers = (*undone.numbers, *undone.left)
@@ -446,21 +457,15 @@ class UndoManager:
 @contextmanager
 def open_closed_session(paths: SessionPaths, moved_to: Path | None) -> Iterator[UndoManager]:
     """Open the undo of a session that is not in use. Raise SessionInUse if it is."""
-    taken = open_existing(paths)
-    log = LogWriter(paths.log, prev=taken.last_hash)
-    try:
-        journal = Journal(
-            taken.session, record=log.append, past=taken.past, last_seq=taken.last_seq
-        )
+    redactor = build_redactor()
+    with open_closed_journal(paths, redactor) as journal:
         yield UndoManager(
             journal,
             paths=paths,
+            redactor=redactor,
             end_turn=partial(end_open_turn, journal),
             moved_to=moved_to,
         )
-    finally:
-        log.close()
-        taken.lock.release()
 
 
 def _merge_reports(reports: Sequence[UndoReport], changes: Sequence[RecordedChange]) -> UndoReport:
@@ -512,4 +517,9 @@ def _format_paths(paths: Sequence[str]) -> str:
 
 def build_undo(session: Session, *, tells_model: bool = True) -> UndoManager:
     """Return the undo and redo of a running session. Do not use it while a turn is running."""
-    return UndoManager(session.journal, paths=session.paths, tells_model=tells_model)
+    return UndoManager(
+        session.journal,
+        paths=session.paths,
+        redactor=session.gate.redactor,
+        tells_model=tells_model,
+    )
