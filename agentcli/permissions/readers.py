@@ -194,6 +194,18 @@ def _parse_options(notation: str) -> ReaderOptions:
     return ReaderOptions.parse(notation)
 
 
+_XXD_FORM = ReaderForm("-abeipu -c: -g: -l: -s:", most=1)
+_XXD_OPTION = compile_later(r"-[abeipu]|-[cgls]\d*")
+
+
+def check_xxd(words: Sequence[ShellWord]) -> None:
+    """`-ps` is the name of one option here, without a value; xxd writes to its second operand."""
+    for word in words:
+        if word.text.startswith("-") and not _XXD_OPTION.fullmatch(word.text):
+            raise Unproven(f"option {word.text}")
+    _XXD_FORM(words)
+
+
 def _accept_any_words(words: Sequence[ShellWord]) -> None:
     """Accept all words: the program only prints or ignores them."""
 
@@ -371,7 +383,7 @@ READERS: Mapping[str, Callable[[Sequence[ShellWord]], None]] = {
     "column": ReaderForm("-tLxJn -s: -o: -c: -N: -H: -R: --table --separator: --output-separator:"),
     "od": ReaderForm("-abcdfiloxsv -A: -j: -N: -t: -w? --address-radix: --format: --read-bytes:"),
     "hexdump": ReaderForm("-bcCdoxv -n: -s: -e: --canonical --length: --skip:"),
-    "xxd": ReaderForm("-abeipu -c: -g: -l: -s:", most=1),
+    "xxd": check_xxd,
     "strings": ReaderForm("-afo -n: -t: -e: --all --bytes: --radix:"),
     "base64": ReaderForm("-d -w: --decode --wrap:", most=1),
     "cksum": _DIGEST,

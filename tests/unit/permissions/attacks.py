@@ -238,6 +238,11 @@ tree -R -o x
 tree -Lo 2 x
 tree -ao x
 xxd -r a x
+xxd -ps a x
+xxd -pl a x
+xxd -ac a x
+xxd -bs a x
+xxd -cols 8 a x
 xxd a x
 date -s now
 date --set=now

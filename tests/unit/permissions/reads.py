@@ -247,6 +247,7 @@ jq '.scripts' package.json
 jq -r '.dependencies | keys[]' package.json
 cat package.json | jq .name
 xxd -l 64 data.bin
+xxd -c8 -g 1 data.bin
 hexdump -C data.bin | head
 od -c data.bin | head
 strings data.bin | head
