@@ -8,6 +8,7 @@ instruction set ends the process, because its numbers mean something else.
 import ctypes
 import errno
 import os
+import stat
 import struct
 import sys
 from collections.abc import Iterable, Sequence
@@ -135,6 +136,8 @@ _WITH_ARGUMENTS = (
     *("setpriority", "socket", "socketpair"),
     *("chmod", "chown", "fchmod", "fchmodat", "fchmodat2", "fchown", "fchownat", "lchown"),
 )
+_MODE_OF_FILE = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}
+"""The index of the mode of each call."""
 _ON_A_PID = {
     # The index of the pid argument: only 0, the caller itself, passes.
     "ioprio_set": 1,
@@ -282,6 +285,11 @@ def _build_argument_checks(what: SyscallFilter) -> dict[str, list[Instruction]]:
         ),
         **{name: [_return(_HAND_OVER)] for name in what.handed_over},
     }
+    for name, index in _MODE_OF_FILE.items():
+        # A program of this mode runs with the rights of its owner, whoever starts it. Content that
+        # is written without capabilities clears the bit, so only these calls can set it for good.
+        check = [_load_argument(index), *_branch_if_any_bit(stat.S_ISUID, [no])]
+        bodies[name] = [*check, *bodies.get(name, [yes])]
     if has_own_servers:
         for name, index in _FLAGS_OF_SENDING.items():
             bodies[name] = [_load_argument(index), *_branch_if_any_bit(_FAST_OPEN, [no]), yes]

@@ -368,6 +368,32 @@ def test_modes_and_owners_of_files_outside_stay(place: Confined) -> None:
     assert place.outside.stat().st_mode == above.st_mode
 
 
+def test_program_does_not_get_the_rights_of_its_owner(place: Confined) -> None:
+    """Whoever starts a set-user-id program, on the same machine, has its owner's rights."""
+    place.run("cp /bin/true one; chmod 4755 one; install -m 4755 /bin/true two; chmod 755 one")
+    place.python(
+        """
+import os, shutil
+def attempt(change):
+    try:
+        change()
+    except OSError:
+        pass
+shutil.copy("/bin/true", "three")
+attempt(lambda: os.chmod("three", 0o6755))
+handle = os.open("three", os.O_RDONLY)
+attempt(lambda: os.fchmod(handle, 0o4755))
+attempt(lambda: os.chmod("three", 0o4755, dir_fd=os.open(".", os.O_RDONLY)))
+with open(os.open("four", os.O_CREAT | os.O_WRONLY, 0o4755), "wb") as file:
+    file.write(open("/bin/true", "rb").read())
+"""
+    )
+    modes = {path.name: path.stat().st_mode for path in place.workspace.iterdir()}
+    assert {"one", "three", "four"} <= {*modes}
+    assert {name: oct(mode) for name, mode in modes.items() if mode & stat.S_ISUID} == {}
+    assert modes["one"] & 0o777 == 0o755
+
+
 def test_path_that_is_swapped_during_the_call_changes_no_mode_outside(place: Confined) -> None:
     if place.sandbox.name == "landlock" and not getattr(place.sandbox, "protects_modes", True):
         pytest.skip("this machine does not let us make calls for commands: named as a gap")
