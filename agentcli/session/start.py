@@ -35,6 +35,7 @@ from agentcli.types.events import (
     TurnEnded,
     TurnStarted,
     TurnWithdrawn,
+    build_missing_failures,
     is_in_turn,
 )
 from agentcli.types.fast_dataclass import dataclass
@@ -179,6 +180,8 @@ def end_open_turn(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str
     if not is_in_turn(journal.facts):
         return ()
     done: list[str] = []
+    for failure in build_missing_failures(journal.facts):
+        journal.append_silently(failure)
     children = iter(lost)  # in the order of their calls
     for result in journal.history.build_missing_results():
         if result.name == DELEGATE:

@@ -571,6 +571,27 @@ def is_in_turn(facts: Sequence[Fact]) -> bool:
     return False
 
 
+def build_missing_failures(facts: Sequence[Fact]) -> list[CheckpointFailed]:
+    """Return why calls of the last turn cannot be undone that have no end: they may have changed
+    files, and no state after them was stored."""
+    ended: set[str] = set()
+    found: list[CheckpointFailed] = []
+    for fact in reversed(facts[find_last_turn(facts) :]):
+        match fact:
+            case CallFinished() | Checkpointed() | CheckpointFailed():
+                ended.add(find_call_id(fact))
+            case CallJudged(call=call, verdict=verdict, effect=effect):
+                may_change = verdict.decision in ("allow", "modify") and effect is not Effect.READ
+                if may_change and call.id not in ended:
+                    found.append(CheckpointFailed(call_id=call.id, reason=_HAS_NO_END))
+            case _:
+                pass
+    return found[::-1]
+
+
+_HAS_NO_END = "its end is not recorded"
+
+
 # The time, as it is recorded.
 
 

@@ -5,6 +5,7 @@ import subprocess
 import time
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -109,6 +110,43 @@ def test_session_killed_at_any_moment_verifies_and_resumes(tmp_path: Path, seed:
     after = audit_log(logs[0])
     assert (after.status, after.faults, after.notes) == ("intact", (), ())
     assert_every_call_is_answered_once([entry.fact for entry in read_log(logs[0]).entries])
+
+
+def test_call_that_was_killed_is_named_and_no_other_is_undone_in_its_place(tmp_path: Path) -> None:
+    home, workspace = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    workspace.mkdir()
+    command = "echo changed > b.txt; sleep 600"
+    model = script(
+        home / "s.json",
+        [
+            {"calls": [{"write_file": {"path": "a.txt", "content": "a\n"}}]},
+            {"calls": [{"bash": {"command": command}}]},
+        ],
+    )
+    process = subprocess.Popen(
+        [PROGRAM, "run", "-C", workspace, "--mode", "auto", "--model", model, "go"],
+        env=environment(home),
+        start_new_session=True,
+    )
+    until(lambda: (workspace / "b.txt").exists(), "the command runs")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    end_what_is_left(str(tmp_path))
+
+    undo = partial(agentcli, "undo", "-C", workspace, home=home)
+    listed = undo("--list").out.splitlines()
+    assert "write_file a.txt" in listed[0]
+    assert (command in listed[2], "(cannot be undone)" in listed[2]) == (True, True)
+    latest = undo()
+    assert (latest.code, command in latest.err) == (2, True)
+    assert (workspace / "a.txt").exists()
+    by_number = agentcli("undo", session_log(home).parent, "1", "-C", workspace, home=home)
+    assert (by_number.code, (workspace / "a.txt").exists()) == (0, False), by_number.err
+    assert [line for line in undo("--list").out.splitlines() if "cannot be undone" in line] == [
+        listed[2]
+    ]
+    assert audit_log(session_log(home)).faults == ()
 
 
 def test_rewind_killed_in_its_middle_is_completed_and_redone(tmp_path: Path) -> None:

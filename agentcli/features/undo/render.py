@@ -70,7 +70,7 @@ def show_changes(session: str | None, workspace: Path | None) -> Exit:
 
 
 def _build_stack(entries: Sequence[Entry]) -> UndoStack:
-    return build_undo_stack((one.fact for one in entries), (one.at for one in entries))
+    return build_undo_stack([one.fact for one in entries], [one.at for one in entries])
 
 
 def undo_or_redo(session: str | None, workspace: Path | None, *, request: UndoRequest) -> Exit:

@@ -4,7 +4,7 @@ Each is a fact, and the model gets a context note: what it believes about these 
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -37,6 +37,7 @@ from agentcli.types.events import (
     SessionStarted,
     TurnStarted,
     Undone,
+    build_missing_failures,
     is_in_turn,
 )
 from agentcli.types.messages import Text, ToolCall
@@ -139,11 +140,13 @@ class UndoStack:
         )
 
 
-def build_undo_stack(facts: Iterable[Fact], times: Iterable[str]) -> UndoStack:
+def build_undo_stack(facts: Sequence[Fact], times: Sequence[str]) -> UndoStack:
     """Return the changes and undos among the facts. `times` are those of the facts."""
     fold = _StackFold()
     for fact, at in zip(facts, times, strict=True):
         fold.add(fact, at)
+    for failure in build_missing_failures(facts):
+        fold.add(failure, times[-1])
     return fold.build()
 
 
