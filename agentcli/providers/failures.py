@@ -265,7 +265,7 @@ def read_wait_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _parse_number(text: str) -> float | None:
-    return float(text) if re.fullmatch(r"\s*\d{1,9}(\.\d+)?\s*", text) else None
+    return float(text) if re.fullmatch(r"\s*\d{1,300}(\.\d{1,300})?\s*", text) else None
 
 
 def _compute_wait(date: str) -> float | None:

@@ -49,6 +49,7 @@ def test_status_has_a_kind(status: int, kind: ProviderErrorKind) -> None:
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-1"}, None),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "10000000000"}, 1e10),
         ({"retry-after": "9" * 400}, None),
         ({"retry-after": "nan"}, None),
     ],
