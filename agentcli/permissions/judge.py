@@ -26,6 +26,7 @@ from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import Json
 from agentcli.types.tools import Details, Effect, PreparedCall
 from agentcli.types.verdicts import (
+    WIDE,
     AskUser,
     By,
     CurrentMode,
@@ -234,7 +235,7 @@ class PolicyJudge:
         tools = KNOWN_TOOLS | {subject.tool}
         suggested = suggest_rules(case.review)
         is_exact = suggested.grants.outside  # such a grant is never for more than the line itself
-        is_wide = answer.decision == "allow" and answer.lasts != "always"
+        is_wide = answer.decision == "allow" and answer.lasts in WIDE
         wider = suggested.session_rules if is_wide else ()
         for text in () if is_exact else wider or suggested.rules:
             self._decider.add(make_answer_rule(text, answer, tools=tools, grants=suggested.grants))

@@ -14,7 +14,7 @@ from typing import TypeVar
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.forms import ServerForm
 from agentcli.types.messages import Json, ToolCall
-from agentcli.types.verdicts import Mode, Question, RuleSuggestion, Verdict
+from agentcli.types.verdicts import WIDE, Mode, Question, RuleSuggestion, Verdict
 from agentcli.ui.repl.answer_table import (
     ANSWERS_BY_KEY,
     CALL_ANSWERS,
@@ -131,7 +131,7 @@ class PendingApproval(PendingQuestion):
 
     def describe_scope(self, choice: AnswerChoice) -> str:
         """Return what a lasting answer would cover, or an empty string if it is not available."""
-        is_wide = choice.agrees and choice.lasts != "always"
+        is_wide = choice.agrees and choice.lasts in WIDE
         return self.suggestion.session if is_wide else ", ".join(self.list_rules(choice))
 
     def list_rules(self, choice: AnswerChoice) -> tuple[str, ...]:

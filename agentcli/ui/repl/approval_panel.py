@@ -155,7 +155,7 @@ def _describe_stored(
         return escape(f"for {scope}")
     enter, path = "press Enter: " if confirms else "", get_user_directory() / RULES_FILE
     file = shorten_home(path) if density == "rows" else path.name
-    return escape(f"({enter}adds allow {scope} to {file})")
+    return escape(f"({enter}adds {choice.rule_decision} {scope} to {file})")
 
 
 BODY_SHARE = 0.6
