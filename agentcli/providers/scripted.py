@@ -101,20 +101,31 @@ def read_script(path: Path) -> ModelScript:
     """Read a script. Raise a SettingsError that says what is wrong and where."""
     hint = "see docs/reference/scripts.md for the format"
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML, too
+        data = _parse_script(path.read_text(encoding="utf-8"))
         return TypeAdapter(ModelScript).validate_python(data)
     except OSError as error:
         raise SettingsError(
             f"cannot read the script {path}: {error.strerror}",
             hint="--model script/PATH, with a file that exists",
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         what = " ".join(str(error).split())
         raise SettingsError(f"the script {path} is not JSON or YAML: {what}", hint=hint) from error
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in fault["loc"]) or "the script"
         raise SettingsError(f"the script {path}: {where}: {fault['msg']}", hint=hint) from error
+
+
+def _parse_script(text: str) -> Any:
+    """Return the data of a script.
+
+    JSON is read first: YAML reads all of it but the escaped pairs of surrogates.
+    """
+    try:
+        return parse_json(text)
+    except ValueError:
+        return yaml.safe_load(text)
 
 
 class ScriptedProvider:
