@@ -34,7 +34,7 @@ class SessionSummary:
     """The time of the last record, in UTC."""
     turns: int = 0
     ending: str = ""
-    """The ending of the last turn; empty while one is running, or if the process died in it."""
+    """The ending of the last turn or run; empty while one is running, or if the process died."""
     is_closed: bool = False
     name: str = ""
     first_prompt: str = field(default="", repr=False)
@@ -260,7 +260,9 @@ def _apply_change(summary: SessionSummary, line: bytes) -> None:
 
 
 def _apply_end(summary: SessionSummary, line: bytes) -> None:
+    """Only the end of a session knows that a signal ended its last turn, or that a check failed."""
     summary.is_closed = True
+    summary.ending = _read_text(_read_fact(line), "ending", otherwise=summary.ending)
 
 
 _FOLDS = {

@@ -17,6 +17,7 @@ from agentcli.types.events import (
 )
 
 FAULTS_SHOWN = 5
+SIGNAL_ENDINGS = (Ending.TERMINATED, Ending.HUNG_UP)
 
 
 def find_damage(case: TriageCase) -> Iterator[TriageFinding]:
@@ -78,14 +79,20 @@ def find_bad_ending(case: TriageCase) -> Iterator[TriageFinding]:
         return
     record, last = ended[-1]
     reason = f": {last.message}" if last.message else ""
-    by_user = last.ending is Ending.CANCELLED
+    ending = _find_signal(case, record) or last.ending
     yield TriageFinding(
-        level=Level.WARNING if by_user else Level.ERROR,
+        level=Level.WARNING if ending is Ending.CANCELLED else Level.ERROR,
         record=record,
-        what=f"the last turn ended with {last.ending}{reason}",
+        what=f"the last turn ended with {ending}{reason}",
         why="the task was not finished",
-        fix=last.hint or ADVICE_OF_ENDING.get(last.ending) or _suggest_resume(last.ending),
+        fix=last.hint or ADVICE_OF_ENDING.get(ending) or _suggest_resume(ending),
     )
+
+
+def _find_signal(case: TriageCase, turn_end: int) -> Ending | None:
+    """Return the signal that ended the session after this record: its turn was only cancelled."""
+    endings = [fact.ending for record, fact in case.trace.facts(SessionEnded) if record > turn_end]
+    return next((ending for ending in endings if ending in SIGNAL_ENDINGS), None)
 
 
 def _suggest_resume(ending: Ending) -> str:

@@ -19,7 +19,7 @@ from agentcli.log.sessions import (
     search_session,
     summarize,
 )
-from agentcli.types.errors import SettingsError, UsageError
+from agentcli.types.errors import Ending, SettingsError, UsageError
 from agentcli.types.events import Fact, ModeChanged, SessionEnded, SessionForked, SessionNamed
 from tests.support.record import DONE, SESSION, STARTED, A, asked, finished, replied, write
 
@@ -46,6 +46,12 @@ def test_summary_says_what_a_list_shows(tmp_path: Path) -> None:
 def test_name_is_the_title(tmp_path: Path) -> None:
     summary = summarize(session(tmp_path, "a", *SESSION, SessionNamed(name="the parser")))
     assert (summary.title, summary.is_closed) == ("the parser", True)
+
+
+def test_signal_that_ended_the_session_is_its_ending(tmp_path: Path) -> None:
+    end = SessionEnded(exit_code=143, ending=Ending.TERMINATED)
+    assert summarize(session(tmp_path, "a", *SESSION, end)).ending == "terminated"
+    assert summarize(session(tmp_path, "b", *SESSION, SessionEnded(exit_code=0))).ending == "done"
 
 
 def test_session_that_was_cut_short_says_how_far_it_came(tmp_path: Path) -> None:

@@ -146,6 +146,15 @@ def test_every_other_ending_than_done_is_told(ending: Ending) -> None:
     assert found(facts) == [("ending", level, 4)]
 
 
+def test_signal_is_told_as_the_ending_of_the_turn_that_it_cancelled() -> None:
+    signalled = SessionEnded(exit_code=143, ending=Ending.TERMINATED)
+    cut: list[Fact] = [STARTED, ASKED, replied(), TurnEnded(ending=Ending.CANCELLED)]
+    assert found([*cut, signalled]) == [("ending", Level.ERROR, 4)]
+    assert found([*cut[:3], DONE[0], signalled, *cut[1:], DONE[1]]) == [
+        ("ending", Level.WARNING, 8)
+    ]
+
+
 @pytest.mark.parametrize("stop", ["length", "refusal", "error", "overflow"])
 def test_reply_that_stopped_early_is_told(stop: Stop) -> None:
     assert found([STARTED, ASKED, replied(stop=stop), *DONE]) == [("stop", Level.WARNING, 3)]
