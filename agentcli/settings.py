@@ -44,6 +44,7 @@ SETTINGS_FILE = "settings.toml"
 RULES_FILE = "rules.toml"
 HOOKS_FILE = "hooks.json"
 SERVERS_FILE = "mcp.json"
+PLUGINS_FOLDER = "plugins"
 
 
 def get_user_directory() -> Path:

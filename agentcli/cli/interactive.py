@@ -177,9 +177,9 @@ def _pick_session(workspace: Path) -> str:
 
 def _ask_trust(settings: "Settings") -> None:
     """Ask once whether to trust the project, before anything of it is read as settings."""
-    from agentcli.session.project import find_root
+    from agentcli.system.agent_files import find_project_root
 
-    if find_root(settings.workspace) is None or settings.trust_project:
+    if find_project_root(settings.workspace) is None or settings.trust_project:
         return
     from agentcli.features.trust.render import ask_trust
 

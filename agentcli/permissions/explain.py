@@ -11,7 +11,6 @@ from agentcli.permissions.shell import OpaqueLine
 from agentcli.permissions.subject import (
     KNOWN_TOOLS,
     SHELL,
-    WEB_FETCH,
     CallSubject,
     SubjectFactory,
 )
@@ -25,7 +24,7 @@ from agentcli.system.grants import flatten_request, parse_request
 from agentcli.types.errors import UsageError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
-from agentcli.types.own_tools import ToolKind, get_kind
+from agentcli.types.own_tools import WEB_FETCH, ToolKind, get_kind
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import Mode, RuleSuggestion, Verdict
 

@@ -31,14 +31,14 @@ from agentcli.permissions.path_patterns import PathPattern
 from agentcli.permissions.reader_options import split_names
 from agentcli.permissions.readonly import why_words_not_read_only
 from agentcli.permissions.shell import PlainLine, ShellPart
-from agentcli.permissions.subject import KNOWN_TOOLS, SHELL, WEB_FETCH, CallSubject, ReachedPath
+from agentcli.permissions.subject import KNOWN_TOOLS, SHELL, CallSubject, ReachedPath
 from agentcli.system.grants import covers_host, expand_hosts
 from agentcli.system.hosts import HostPattern, is_special
 from agentcli.system.lazy import compile_later
 from agentcli.types.computer import ACTION_CLASSES, COMPUTER
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, Grants
-from agentcli.types.own_tools import EDITING, READING
+from agentcli.types.own_tools import EDITING, READING, WEB_FETCH
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import LASTING, ApprovalSpan, Verdict
 

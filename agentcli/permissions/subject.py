@@ -15,11 +15,10 @@ from agentcli.system.lazy import compile_later
 from agentcli.types.computer import COMPUTER
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, NO_REQUEST, GrantRequest, Grants
-from agentcli.types.own_tools import EDITING, OWN_TOOLS, READING
+from agentcli.types.own_tools import EDITING, OWN_TOOLS, READING, WEB_FETCH
 from agentcli.types.sandbox import TemporaryFiles
 from agentcli.types.tools import Effect
 
-WEB_FETCH = "web_fetch"
 WEB_SEARCH = "web_search"
 SHELL = "bash"
 WRITE_STDIN = "write_stdin"

@@ -15,24 +15,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.session.plugins import load_plugin_hooks, load_plugins
-from agentcli.session.project import (
-    Project,
-    apply_project,
-    load_project,
-    load_project_hooks,
-    load_project_rules,
-)
 from agentcli.settings import (
     HOOKS_FILE,
+    PLUGINS_FOLDER,
     RULES_FILE,
-    SERVERS_FILE,
     SETTINGS_FILE,
     build_unreadable_error,
     check_values,
     get_user_directory,
     read_toml,
 )
+from agentcli.system.agent_files import find_project_root
 from agentcli.system.files import read_regular
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
@@ -46,6 +39,7 @@ if TYPE_CHECKING:
     from agentcli.permissions.hooks_file import HooksFile
     from agentcli.permissions.plugin_files import PluginFiles
     from agentcli.permissions.rules import PermissionRule
+    from agentcli.session.project import Project
 
 
 MANAGED_DIRECTORY = Path(
@@ -137,14 +131,11 @@ def describe_managed(directory: Path = MANAGED_DIRECTORY) -> str:
     return f"{directory}: {'; '.join(parts)}" if parts else ""
 
 
-WEB_FETCH = "web_fetch"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     settings: Settings
     rules: "tuple[PermissionRule, ...]" = ()
-    project: Project | None = None
+    project: "Project | None" = None
     """None if the repository brings nothing for agents."""
     hooks: "tuple[Hook, ...]" = ()
     """Empty if they were not loaded."""
@@ -164,26 +155,6 @@ class Configuration:
         from agentcli.permissions.granting import compute_given
 
         return compute_given(NO_GRANTS, self.rules).hosts
-
-    @property
-    def allows_web(self) -> bool:
-        """True if a rule allows pages of any host."""
-        return any(rule.decision == "allow" and WEB_FETCH in rule.tools for rule in self.rules)
-
-    @property
-    def uses_web(self) -> bool:
-        """True if the model may ask for pages, or for a tool of its provider that does."""
-        return self.settings.web or bool(self.settings.hosted) or self.allows_web
-
-    @property
-    def may_have_servers(self) -> bool:
-        """True if there is a file that may configure MCP servers."""
-        return (
-            self.settings.mcp_config is not None
-            or self.project is not None
-            or bool(self.plugins)
-            or os.path.lexists(get_user_directory() / SERVERS_FILE)
-        )
 
     def find_read_rule(self, path: Path) -> str:
         """Return the rule against reading a file unasked, or "" if there is none."""
@@ -208,51 +179,67 @@ def load_configuration(
     """Load what the machine, the user and the project configure, besides `settings`.
 
     Raise SettingsError if a file cannot be read or understood."""
-    project = (
-        load_project(settings.workspace, trust_project=settings.trust_project)
-        if uses_project
-        else None
-    )
-    if project is not None:
+    project = None
+    root = find_project_root(settings.workspace) if uses_project else None
+    if root is not None:
+        from agentcli.session.project import apply_project, load_project_at
+
+        project = load_project_at(root, trust_project=settings.trust_project)
         settings = apply_project(settings, project)
     if MANAGED_DIRECTORY.exists():
         settings = apply_managed(settings)
     rules = load_rules(settings, project)
-    used = load_plugins()
-    hooks, problems = _load_hooks(project, used.plugins) if uses_hooks else ((), ())
+    plugins, plugin_problems = _load_plugins()
+    hooks, problems = _load_hooks(project, plugins) if uses_hooks else ((), ())
     return Configuration(
         settings=settings,
         rules=rules,
         project=project,
         hooks=hooks,
         hook_problems=problems,
-        plugins=used.plugins,
-        plugin_problems=used.problems,
+        plugins=plugins,
+        plugin_problems=plugin_problems,
         scripts=project.scripts if project else (),
     )
 
 
+def _load_plugins() -> "tuple[tuple[PluginFiles, ...], tuple[str, ...]]":
+    """Return the plugins that are used, and why others are not."""
+    if not (get_user_directory() / PLUGINS_FOLDER).is_dir():
+        return (), ()
+    from agentcli.session.plugins import load_plugins
+
+    used = load_plugins()
+    return used.plugins, used.problems
+
+
 def _load_hooks(
-    project: Project | None, plugins: "Sequence[PluginFiles]"
+    project: "Project | None", plugins: "Sequence[PluginFiles]"
 ) -> "tuple[tuple[Hook, ...], tuple[str, ...]]":
     """Load the hooks of the machine, the user, plugins and a trusted project, and problems.
 
     Raise SettingsError if a file is so broken that a check is lost."""
     own = read_user_hooks(get_user_directory() / HOOKS_FILE)
-    of_plugins, problems = load_plugin_hooks(plugins) if plugins else ((), ())
-    files = (
-        *(load_managed_hooks() if MANAGED_DIRECTORY.exists() else ()),
-        *([own] if own else []),
-        *of_plugins,
-        *(load_project_hooks(project) if project else ()),
-    )
+    files = [*(load_managed_hooks() if MANAGED_DIRECTORY.exists() else ()), *([own] if own else ())]
+    problems: Sequence[str] = ()
+    if plugins:
+        from agentcli.session.plugins import load_plugin_hooks
+
+        of_plugins, problems = load_plugin_hooks(plugins)
+        files += of_plugins
+    if project is not None:
+        from agentcli.session.project import load_project_hooks
+
+        files += load_project_hooks(project)
     return (
         tuple(hook for file in files for hook in file.hooks),
         (*problems, *(line for file in files for line in file.warnings)),
     )
 
 
-def load_rules(settings: Settings, project: Project | None = None) -> "tuple[PermissionRule, ...]":
+def load_rules(
+    settings: Settings, project: "Project | None" = None
+) -> "tuple[PermissionRule, ...]":
     """Return the rules of the machine, the user, `--policy`, the command line and the project.
 
     None of them leads out of a sandbox that the machine's policy wants."""
@@ -265,12 +252,13 @@ def load_rules(settings: Settings, project: Project | None = None) -> "tuple[Per
     )
 
 
-def _load_all_rules(settings: Settings, project: Project | None) -> "tuple[PermissionRule, ...]":
+def _load_all_rules(settings: Settings, project: "Project | None") -> "tuple[PermissionRule, ...]":
     own = get_user_directory() / RULES_FILE
-    theirs = (
-        *(load_managed_rules() if MANAGED_DIRECTORY.exists() else ()),
-        *(load_project_rules(project, settings.workspace) if project else ()),
-    )
+    theirs = load_managed_rules() if MANAGED_DIRECTORY.exists() else ()
+    if project is not None:
+        from agentcli.session.project import load_project_rules
+
+        theirs += load_project_rules(project, settings.workspace)
     given = settings.policy or settings.allow or settings.deny or settings.network
     if not (os.path.lexists(own) or given):
         return theirs

@@ -8,7 +8,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentcli.session.project import get_trust_directory
+from platformdirs import user_state_path
+
 from agentcli.settings import get_user_directory
 from agentcli.system.files import is_utf8
 from agentcli.system.home import expand_home, locate_home
@@ -50,6 +51,10 @@ class OwnDirectories:
     @property
     def all(self) -> tuple[Path, ...]:
         return (self.settings, *self.records)
+
+
+def get_trust_directory() -> Path:
+    return user_state_path("agentcli", appauthor=False) / "trust"
 
 
 def locate_own_directories(sessions: Path) -> OwnDirectories:

@@ -4,14 +4,19 @@ A feature keeps its engine, its commands and its wording together. It is importe
 commands is called: `--help` and the menu of slash commands need only this table.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from agentcli.settings import SERVERS_FILE, get_user_directory
+from agentcli.types.own_tools import WEB_FETCH
 
 if TYPE_CHECKING:
     from agentcli.agent.journal import Listener
     from agentcli.agent.toolset import Offer
     from agentcli.session.builtin_tools import BuiltinTools
+    from agentcli.session.configuration import Configuration
     from agentcli.session.project import Project
     from agentcli.session.session import SessionParts
     from agentcli.tools.read_file import OutlineFile
@@ -340,6 +345,27 @@ class FeatureEntry(NamedTuple):
     """Returns whether the session has a use for it. If not, its module is not loaded."""
 
 
+def _uses_web(parts: "SessionParts") -> bool:
+    """Return whether the model may ask for pages, or for a tool of its provider that does."""
+    return parts.settings.web or bool(parts.settings.hosted) or allows_web(parts.configuration)
+
+
+def allows_web(configuration: "Configuration") -> bool:
+    """Return whether a rule allows pages of any host."""
+    return any(rule.decision == "allow" and WEB_FETCH in rule.tools for rule in configuration.rules)
+
+
+def _may_have_servers(parts: "SessionParts") -> bool:
+    """Return whether there is a file that may configure MCP servers."""
+    configuration = parts.configuration
+    return (
+        parts.settings.mcp_config is not None
+        or configuration.project is not None
+        or bool(configuration.plugins)
+        or os.path.lexists(get_user_directory() / SERVERS_FILE)
+    )
+
+
 SESSION_FEATURES: Mapping[str, FeatureEntry] = {
     "ask_user": FeatureEntry("agentcli.features.ask_user.engine", lambda parts: parts.gate.can_ask),
     "programs": FeatureEntry(
@@ -352,14 +378,12 @@ SESSION_FEATURES: Mapping[str, FeatureEntry] = {
     "recall": FeatureEntry(
         "agentcli.features.recall.engine", lambda parts: parts.settings.memory != "off"
     ),
-    "web": FeatureEntry("agentcli.features.web.engine", lambda parts: parts.configuration.uses_web),
+    "web": FeatureEntry("agentcli.features.web.engine", _uses_web),
     "computer": FeatureEntry(
         "agentcli.features.computer.engine", lambda parts: parts.settings.computer
     ),
     "python_tools": FeatureEntry("agentcli.features.python_tools.engine"),
-    "mcp": FeatureEntry(
-        "agentcli.features.mcp.server_files", lambda parts: parts.configuration.may_have_servers
-    ),
+    "mcp": FeatureEntry("agentcli.features.mcp.server_files", _may_have_servers),
     "telemetry": FeatureEntry(
         "agentcli.features.insights.session_telemetry",
         lambda parts: parts.settings.otel,

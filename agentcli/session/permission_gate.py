@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from agentcli.agent.dispatch import Clean
 from agentcli.permissions.masking import EventMasking
 from agentcli.permissions.secrets import Redactor
-from agentcli.session.configuration import WEB_FETCH, Configuration, keeps_sandbox
+from agentcli.session.configuration import Configuration, keeps_sandbox
 from agentcli.session.model import SessionModel
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.settings import RULES_FILE, get_user_directory
@@ -26,6 +26,7 @@ from agentcli.types.computer import COMPUTER
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Fact
 from agentcli.types.grants import NO_GRANTS, Grants
+from agentcli.types.own_tools import WEB_FETCH
 from agentcli.types.tools import Effect, Output, PreparedCall
 from agentcli.types.verdicts import (
     MODES,

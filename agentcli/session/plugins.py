@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_data_path
 
-from agentcli.settings import get_user_directory
+from agentcli.settings import PLUGINS_FOLDER, get_user_directory
 from agentcli.system.files import write_private
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError
@@ -59,7 +59,7 @@ class UsedPlugins:
 
 
 def get_plugins_directory() -> Path:
-    return get_user_directory() / "plugins"
+    return get_user_directory() / PLUGINS_FOLDER
 
 
 def get_data_directory(name: str) -> Path:

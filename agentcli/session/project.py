@@ -11,10 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from platformdirs import user_state_path
-
+from agentcli.session.directories import get_trust_directory
 from agentcli.settings import SETTINGS_FILE, check_values, get_user_directory, is_ci
-from agentcli.system.agent_files import COMMANDS, PERMISSIONS, SERVERS, list_levels
+from agentcli.system.agent_files import OWN_FOLDER, PERMISSIONS, SERVERS, find_project_root
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.settings import LOWERABLE, Settings
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
         TrustStore,
     )
     from agentcli.permissions.rules import PermissionRule
-
-DIRECTORY = ".agentcli"
 
 MAY_SET = ("model", "effort", "mode", "verify", *LOWERABLE)
 
@@ -143,36 +140,28 @@ class Project:
         return now is not None and now.fingerprint == self.files.fingerprint
 
 
-def find_root(workspace: Path) -> Path | None:
-    """Return the nearest directory with files for agents, from the workspace up to its repository.
-
-    Files above it belong to it, too, up to the root of the repository and never above that."""
-    names = (DIRECTORY, *SERVERS, *PERMISSIONS, *COMMANDS)
-    levels = list_levels(workspace)
-    return next((one for one in levels if any(os.path.lexists(one / name) for name in names)), None)
-
-
-def get_trust_directory() -> Path:
-    return user_state_path("agentcli", appauthor=False) / "trust"
-
-
 def load_project(
     workspace: Path, *, trust_project: bool = False, environ: Mapping[str, str] = os.environ
 ) -> Project | None:
-    """Return the project, or None if there is none. `trust_project` trusts it for this run.
+    """Return the project, or None if there is none. `trust_project` trusts it for this run."""
+    root = find_project_root(workspace)
+    return load_project_at(root, trust_project=trust_project, environ=environ) if root else None
+
+
+def load_project_at(
+    root: Path, *, trust_project: bool, environ: Mapping[str, str] = os.environ
+) -> Project | None:
+    """Return the project of a root, or None if its files are nothing for agents.
 
     In CI, stored answers do not count: nobody there has looked at the files."""
-    root = find_root(workspace)
-    if root is None:
-        return None
     from agentcli.permissions.project_files import TrustStore, read_project
 
     try:
         files = read_project(root)
     except OSError as error:
         raise SettingsError(
-            f"cannot read {root / DIRECTORY}: {error.strerror}",
-            hint=f"ls -la {root / DIRECTORY}",
+            f"cannot read {root / OWN_FOLDER}: {error.strerror}",
+            hint=f"ls -la {root / OWN_FOLDER}",
         ) from error
     if files is None:
         return None
@@ -295,7 +284,7 @@ def _choose_stricter(key: str, wanted: Any, *, own: Any) -> Any:
 def _require_no_hidden_rules(project: Project) -> None:
     """Raise if rules exist and cannot be read: they may forbid something, so nothing runs."""
     for problem in project.files.problems:
-        if problem.startswith((f"{DIRECTORY} ", f"{DIRECTORY}/rules.toml ")):
+        if problem.startswith((f"{OWN_FOLDER} ", f"{OWN_FOLDER}/rules.toml ")):
             raise SettingsError(
                 f"cannot read the rules of {project.root}: {problem}",
                 hint=f"replace it with a directory of regular files: {project.files.directory}",

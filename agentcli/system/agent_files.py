@@ -91,6 +91,7 @@ NOT_READ: Mapping[str, str] = {
     ),
 }
 """Files and folders of other agents that are not read, each with the reason."""
+OWN_FOLDER = ".agentcli"
 PROMPT_SUFFIXES = (".md", ".toml")
 FILES_LIMIT = 300
 DEPTH_LIMIT = 5
@@ -106,6 +107,16 @@ def list_levels(workspace: Path) -> tuple[Path, ...]:
     upward = (workspace, *workspace.parents)
     root = next((at for at, one in enumerate(upward) if os.path.lexists(one / ".git")), 0)
     return upward[: root + 1]
+
+
+def find_project_root(workspace: Path) -> Path | None:
+    """Return the nearest directory with files that need trust, from the workspace up to its
+    repository.
+
+    Files above it belong to it, too, up to the root of the repository and never above that."""
+    names = (OWN_FOLDER, *SERVERS, *PERMISSIONS, *COMMANDS)
+    levels = list_levels(workspace)
+    return next((one for one in levels if any(os.path.lexists(one / name) for name in names)), None)
 
 
 def list_user_folders(name: str) -> tuple[Path, ...]:

@@ -22,6 +22,8 @@ class OwnTool(NamedTuple):
     """Its names in other programs, with spaces between; `to_plain` makes them comparable."""
 
 
+WEB_FETCH = "web_fetch"
+
 OWN_TOOLS: Mapping[str, OwnTool] = {
     "read_file": OwnTool(
         "read",
@@ -71,7 +73,7 @@ OWN_TOOLS: Mapping[str, OwnTool] = {
     "search_tools": OwnTool("other"),
     "run_program": OwnTool("execute"),
     "symbols": OwnTool("search", default_path="."),
-    "web_fetch": OwnTool("fetch", other_names="fetch"),
+    WEB_FETCH: OwnTool("fetch", other_names="fetch"),
     "web_search": OwnTool("fetch", other_names="google_web_search"),
     "ask_user": OwnTool("other"),
     "computer": OwnTool("other"),

@@ -25,7 +25,6 @@ from agentcli.session.configuration import describe_managed, load_configuration,
 from agentcli.session.features import list_foreign_tools
 from agentcli.session.model import open_model
 from agentcli.session.project import (
-    DIRECTORY,
     Project,
     apply_project,
     load_project,
@@ -41,6 +40,7 @@ from agentcli.settings import (
     get_user_directory,
     load_settings,
 )
+from agentcli.system.agent_files import OWN_FOLDER
 from agentcli.system.extras import build_install_command, list_installed_extras, read_extras
 from agentcli.system.own_process import find_program
 from agentcli.tools.search.ripgrep import PACKAGE
@@ -205,7 +205,7 @@ def _check_project(settings: Settings) -> HealthCheck:
     except AgentError as error:
         return HealthCheck(subject="project", words=str(error), status="FAIL", fix=error.hint)
     if project is None:
-        return HealthCheck(subject="project", words=f"no {DIRECTORY} directory")
+        return HealthCheck(subject="project", words=f"no {OWN_FOLDER} directory")
     if project.warning:
         return HealthCheck(subject="project", words=project.warning, status="warn")
     return HealthCheck(subject="project", words=f"{project.files.directory} is loaded")

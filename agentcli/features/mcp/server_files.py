@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.session.configuration import apply_managed, keeps_sandbox
+from agentcli.session.directories import get_trust_directory
 from agentcli.session.plugins import build_server_table, get_data_directory, load_plugins
-from agentcli.session.project import Project, get_trust_directory
+from agentcli.session.project import Project
 from agentcli.settings import SERVERS_FILE, get_user_directory, suggest_other_value
 from agentcli.system.extras import build_extra_command, is_installed
 from agentcli.system.files import build_unwritable_error, read_regular

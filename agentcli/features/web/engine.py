@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.toolset import Offer
-from agentcli.session.features import SessionFeature
+from agentcli.session.features import SessionFeature, allows_web
 from agentcli.session.session import SessionParts
 from agentcli.tools.contracts import load_spec
 from agentcli.types.events import Event, ModelReplied, Warned
@@ -33,7 +33,7 @@ class Web(SessionFeature):
         self.offers = tuple(self._iter_offers())
 
     def _iter_offers(self) -> Iterator[Offer]:
-        if self._parts.settings.web or self._parts.configuration.allows_web:
+        if self._parts.settings.web or allows_web(self._parts.configuration):
             yield load_spec("web_fetch"), self._build_fetch
         if self._engine is not None:
             yield load_spec("web_search"), self._build_search

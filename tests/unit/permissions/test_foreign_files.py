@@ -12,7 +12,8 @@ from agentcli.permissions.project_files import (
     read_project,
     summarize_files,
 )
-from agentcli.session.project import find_root, load_project, load_project_hooks, load_project_rules
+from agentcli.session.project import load_project, load_project_hooks, load_project_rules
+from agentcli.system.agent_files import find_project_root
 
 HOOKS = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./x.sh"}]}]}
 
@@ -43,7 +44,7 @@ def test_files_of_all_agents_are_found_at_every_level(repo: Path) -> None:
     write(inner / ".gemini/commands/plan.toml", 'prompt = "Plan."')
     write(inner / ".codex/prompts/go.md", "Go.")
     write(repo / ".opencode/command/ship.md", "Ship.")
-    assert find_root(inner / "src") == inner
+    assert find_project_root(inner / "src") == inner
     files = read(inner)
     assert sorted(files.foreign.files) == [
         ".mcp.json",

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.session.project import apply_project, find_root, load_project, load_project_rules
+from agentcli.session.project import apply_project, load_project, load_project_rules
+from agentcli.system.agent_files import find_project_root
 from agentcli.types.errors import SettingsError
 from agentcli.types.settings import Settings
 
@@ -100,13 +101,13 @@ def test_root_is_the_nearest_within_the_repository(tmp_path: Path) -> None:
     inner.mkdir(parents=True)
     package, repository, outer = inner.parents[:3]
     (outer / ".agentcli").mkdir()
-    assert find_root(inner) is None
+    assert find_project_root(inner) is None
 
     (repository / ".git").mkdir()
-    assert find_root(inner) is None
+    assert find_project_root(inner) is None
     (repository / ".agentcli").mkdir()
-    assert find_root(inner) == repository
+    assert find_project_root(inner) == repository
     (package / ".agentcli").mkdir()
-    assert find_root(inner) == package
+    assert find_project_root(inner) == package
     (inner / ".git").touch()
-    assert find_root(inner) is None
+    assert find_project_root(inner) is None
