@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePath
 
@@ -21,7 +22,7 @@ from agentcli.system.folder import Folder, descend
 from agentcli.system.home import expand_own_home
 from agentcli.system.lazy import compile_later
 from agentcli.system.replace_file import ReplacedFile, replace_file
-from agentcli.system.reserved import find_reserved, is_protected
+from agentcli.system.reserved import Reserved, find_reserved, is_protected
 from agentcli.system.temporary import TEMPORARY
 from agentcli.system.text import to_printable
 from agentcli.types.errors import ToolError
@@ -159,14 +160,21 @@ class Workspace:
         returns the directories that belong to the workspace by now. `find_unsaved` returns what an
         editor has of a file, if it is not saved."""
         self.root = Path(os.path.realpath(root))
-        self._reserved = find_reserved(self.root)
-        self._is_denied = hides or (lambda path: False)
-        self.hides = hides if self._reserved.is_empty else self._hides
+        self._is_denied = hides
         self.readable = tuple(Path(os.path.realpath(path)) for path in readable)
         self._protected = tuple(Path(os.path.realpath(path)) for path in protected)
         self._find_temporary = find_temporary
         self._added = added
         self._find_unsaved = find_unsaved or (lambda path: None)
+
+    @cached_property
+    def _reserved(self) -> Reserved:
+        return find_reserved(self.root)
+
+    @cached_property
+    def hides(self) -> Callable[[Path], bool] | None:
+        """Returns whether searches and hints skip a file. None if they skip nothing."""
+        return self._is_denied if self._reserved.is_empty else self._hides
 
     def locate(self, given: str, granted: Grants = NO_GRANTS) -> WorkspacePath:
         """Return what a path means. It need not exist. Raise ToolError if it cannot be in any root,
@@ -301,7 +309,8 @@ class Workspace:
 
     def _hides(self, path: Path) -> bool:
         real = Path(os.path.realpath(path))
-        return bool(self._reserved.why_hidden(real)) or self._is_denied(path)
+        is_denied = self._is_denied is not None and self._is_denied(path)
+        return is_denied or bool(self._reserved.why_hidden(real))
 
     def _is_protected(self, path: Path, root: Path) -> bool:
         """Return whether a path below the root is protected. Its siblings may be written."""
