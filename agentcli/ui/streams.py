@@ -80,10 +80,6 @@ def out_is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def err_is_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
-
-
 def takes_live_session(settings: "Settings") -> bool:
     """Return whether input and output are a terminal that can be drawn on."""
     is_plain = os.environ.get("TERM", "") in ("", "dumb")

@@ -23,7 +23,7 @@ from agentcli.types.words import pluralize
 from agentcli.ui.oneshot.artifacts import OutputFile
 from agentcli.ui.oneshot.reports import quote_cell
 from agentcli.ui.render.wording import format_duration, format_target, shorten_middle
-from agentcli.ui.streams import err_is_terminal, write_err, write_out
+from agentcli.ui.streams import write_err, write_out
 
 # Progress of a batch: a line for every task that ended, and on a terminal a status line.
 
@@ -39,7 +39,7 @@ class BatchProgress:
         self._done = 0
         self._doing: dict[str, str] = {}
         """The current activity of each running task."""
-        self._draws = err_is_terminal()
+        self._draws = sys.stderr.isatty()
 
     def skip(self, count: int) -> None:
         """Count tasks that were done before."""

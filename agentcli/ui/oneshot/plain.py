@@ -46,6 +46,7 @@ from agentcli.ui.render.wording import (
 )
 from agentcli.ui.streams import (
     escape_service_messages,
+    out_is_file,
     out_is_terminal,
     write_err,
     write_out,
@@ -216,10 +217,12 @@ class TextAnswer:
         get_answer: Callable[[Tally], str] | None = None,
         *,
         draw: Callable[[str], str] = show_controls,
+        guard: Callable[[str], str] = str,
     ) -> None:
-        """`draw` formats the answer for a terminal."""
+        """`draw` formats the answer for a terminal, and `guard` for the program behind a pipe."""
         self._get_answer = get_answer or format_answer
         self._draw = draw
+        self._guard = guard
 
     def __call__(self, event: Event) -> None:
         """Ignore the event: the answer is known at the end."""
@@ -228,9 +231,11 @@ class TextAnswer:
         if outcome.exit_code is not Exit.DONE:
             return
         answer = self._get_answer(tally).rstrip("\n")
-        is_drawn = out_is_terminal() and tally.structured is None
-        shown = self._draw(answer).rstrip("\n") if is_drawn else answer
-        write_out(shown + "\n")
+        if not out_is_terminal():
+            answer = answer if out_is_file() else self._guard(answer)
+        elif tally.structured is None:
+            answer = self._draw(answer).rstrip("\n")
+        write_out(answer + "\n")
 
 
 def format_answer(tally: Tally) -> str:

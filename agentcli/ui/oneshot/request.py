@@ -29,7 +29,6 @@ from agentcli.types.provider import ToolChoice
 from agentcli.types.settings import Settings
 from agentcli.ui.images import NOT_ATTACHED, attach_mentioned_images, load_named_images
 from agentcli.ui.oneshot.plain import format_answer
-from agentcli.ui.streams import err_is_terminal
 from agentcli.ui.tally import Tally
 
 if TYPE_CHECKING:
@@ -213,7 +212,7 @@ def has_ci_defaults(*, option: bool | None, environ: Mapping[str, str] = os.envi
     """
     if option is not None:
         return option
-    return is_ci(environ) or not err_is_terminal()
+    return is_ci(environ) or not sys.stderr.isatty()
 
 
 def is_github(environ: Mapping[str, str] = os.environ) -> bool:

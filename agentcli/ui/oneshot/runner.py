@@ -41,9 +41,6 @@ from agentcli.ui.streams import (
     OutputClosed,
     break_service_messages,
     err_is_pipe,
-    err_is_terminal,
-    out_is_file,
-    out_is_terminal,
     write_err,
 )
 from agentcli.ui.tally import Tally, collect_changes
@@ -382,19 +379,24 @@ def _build_stdout_renderer(request: RunRequest) -> RunRenderer:
 
         is_stream = request.output is OutputFormat.STREAM_JSON
         return JsonRenderer(stream=is_stream, partial=request.partial, get_window=_get_window)
-    if request.on_github and not out_is_file():
-        from agentcli.ui.oneshot.github_actions import neutralize_commands
-
-        return TextAnswer(lambda tally: neutralize_commands(request.render_answer(tally)))
-    if request.is_ci and not (out_is_file() or out_is_terminal()):
-        return TextAnswer(lambda tally: break_service_messages(request.render_answer(tally)))
     return TextAnswer(
-        request.render_answer, draw=_render_prose if _may_draw(request) else show_controls
+        request.render_answer,
+        draw=_render_prose if _may_draw(request) else show_controls,
+        guard=_choose_guard(request),
     )
 
 
+def _choose_guard(request: RunRequest) -> Callable[[str], str]:
+    """Return what keeps an answer from being read as commands by the program behind a pipe."""
+    if request.on_github:
+        from agentcli.ui.oneshot.github_actions import neutralize_commands
+
+        return neutralize_commands
+    return break_service_messages if request.is_ci else str
+
+
 def _build_stderr_renderers(request: RunRequest) -> list[RunRenderer]:
-    draws = err_is_terminal() and _may_draw(request) and not (request.quiet or request.verbose)
+    draws = sys.stderr.isatty() and _may_draw(request) and not (request.quiet or request.verbose)
     if draws and not request.on_github:
         from agentcli.ui.oneshot.pretty import TerminalRenderer
 
