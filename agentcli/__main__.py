@@ -7,7 +7,7 @@ from io import TextIOWrapper
 
 from agentcli import __version__
 
-_WITH_RESULT = ("run", "review")
+_WITH_RESULT = (["run"], ["review"])
 """Commands that write a result even if a signal ends them at once."""
 _PAGES = ("--version", "--help", "-h")
 
@@ -16,7 +16,9 @@ def main() -> None:
     if sys.platform == "win32":
         sys.exit(_refuse_platform())
     if sys.argv[-1] not in _PAGES:
-        _prepare_command(sys.argv[1:])
+        from agentcli.system.startup import prepare_start
+
+        prepare_start(holds_signals=sys.argv[1:2] in _WITH_RESULT)
     if not _fill_standard_descriptors():
         sys.exit(_refuse_closed_output())
     if isinstance(sys.stdout, TextIOWrapper):
@@ -24,16 +26,6 @@ def main() -> None:
     code = _run(sys.argv[1:])
     gc.freeze()  # otherwise everything is searched for garbage once more at the end
     sys.exit(code)
-
-
-def _prepare_command(arguments: list[str]) -> None:
-    if arguments and arguments[0] in _WITH_RESULT:
-        from agentcli.system.startup import hold_signals
-
-        hold_signals()
-    from agentcli.system.startup import pause_collection
-
-    pause_collection()
 
 
 def _refuse_platform() -> int:

@@ -16,7 +16,14 @@ _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 _held: list[int] = []
 
 
-def hold_signals() -> None:
+def prepare_start(*, holds_signals: bool) -> None:
+    """Pause the search for garbage, and hold signals for a command that promises a result."""
+    gc.set_threshold(_WHILE_STARTING_OBJECTS)
+    if holds_signals:
+        _hold_signals()
+
+
+def _hold_signals() -> None:
     """Hold the signals that end a program, except those that are ignored."""
     for name in _NAMES:
         number = getattr(signal, name, None)
@@ -42,10 +49,6 @@ _AFTER_OBJECTS = 2_000
 """The most garbage in memory. A live session makes hundreds of objects with each turn."""
 
 
-def pause_collection() -> None:
-    gc.set_threshold(_WHILE_STARTING_OBJECTS)
-
-
 def resume_collection() -> None:
     """Collect garbage from now on, only among objects that are made from now on.
 
@@ -58,7 +61,7 @@ def resume_collection() -> None:
 def pause_again() -> None:
     """Pause until `resume_collection`, while parts are loaded that stay."""
     if gc.get_threshold()[0] == _AFTER_OBJECTS:
-        pause_collection()
+        gc.set_threshold(_WHILE_STARTING_OBJECTS)
 
 
 def collect_now() -> None:
