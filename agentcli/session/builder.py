@@ -337,7 +337,13 @@ def _assemble(
     for listener in (one for feature in features.values() for one in feature.listeners):
         journal.subscribe(listener)
     journal.subscribe(preparation)
-    parts.step_notes.extend(context_sources.list_note_sources())
+    parts.step_notes.extend(  # what features add later comes after these
+        (
+            context_sources.instructions.collect_notes,
+            context_sources.plan_tracker.collect_notes,
+            context_sources.environment.collect_notes,
+        )
+    )
     steering = Steering(parts.step_notes)
     model_client = build_model_client(
         parts, parts.toolset, journal=journal, answer_schema=completion.answer_schema

@@ -29,7 +29,6 @@ from agentcli.types.tools import Command, ToolResult, ToolSpec
 
 if TYPE_CHECKING:
     from agentcli.agent.children import Role
-    from agentcli.agent.loop import CollectNotes
     from agentcli.agent.markdown_files import SourceFolder
     from agentcli.permissions.plugin_files import PluginFiles
 
@@ -270,14 +269,6 @@ class ContextSources:
         self.instructions.rewind(facts)
         self.environment.rewind(facts)
         self.plan_tracker.rewind(facts)
-
-    def list_note_sources(self) -> "list[CollectNotes]":
-        """Return what is asked for notes before each request, in this order."""
-        return [
-            self.instructions.collect_notes,
-            self.plan_tracker.collect_notes,
-            self.environment.collect_notes,
-        ]
 
 
 def build_context_sources(
