@@ -14,10 +14,16 @@ from typing import TypeAlias
 
 from agentcli.agent.history import find_last_reply, find_new_results
 from agentcli.agent.journal import Journal
-from agentcli.agent.request_size import RequestSize, count_message_tokens, count_result_tokens
 from agentcli.agent.usage_recorder import build_usage_recorder
 from agentcli.system.lazy import compile_later
-from agentcli.system.tokens import ROUGH_BYTES, estimate, estimate_fast
+from agentcli.system.tokens import (
+    ROUGH_BYTES,
+    RequestSize,
+    count_message_tokens,
+    count_result_tokens,
+    estimate,
+    estimate_fast,
+)
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.events import Compacted, ResultsTrimmed, TokensSpent, TrimmedResult, Warned
 from agentcli.types.messages import (

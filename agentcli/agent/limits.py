@@ -15,8 +15,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TypeAlias
 
-from agentcli.agent.request_size import RequestSize
-from agentcli.system.tokens import estimate
+from agentcli.system.tokens import RequestSize, estimate
 from agentcli.types.deltas import AttemptBrokenOff, Delta
 from agentcli.types.errors import Ending, ProviderError, ProviderErrorKind, ToolError
 from agentcli.types.events import TurnEnded

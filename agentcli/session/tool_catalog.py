@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from agentcli.agent.request_size import count_spec_tokens
 from agentcli.agent.toolset import Offer, Toolset
+from agentcli.system.tokens import count_spec_tokens
 from agentcli.tools.contracts import load_spec
 from agentcli.types.events import CallFinished, Fact
 from agentcli.types.tools import Tool, ToolSpec

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.model_client import load_system_prompt
-from agentcli.agent.request_size import IMAGE_TOKENS
-from agentcli.system.tokens import estimate
+from agentcli.system.tokens import IMAGE_TOKENS, estimate
 from tests.support.pictures import png
 from tests.support.program import agentcli
 from tests.support.provider import Provider, answer

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentcli.agent.compaction import Compactor
 from agentcli.agent.journal import Journal
-from agentcli.agent.request_size import RequestSize
+from agentcli.system.tokens import RequestSize
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.events import CallFinished, ModelReplied, TurnStarted
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage

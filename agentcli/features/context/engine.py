@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker
 from agentcli.agent.history import PINNED, SUMMARIZED, History, build_messages
 from agentcli.agent.model_client import load_system_prompt
-from agentcli.agent.request_size import count_message_tokens, count_spec_tokens
 from agentcli.agent.toolset import Toolset
 from agentcli.features.context.tools import fail_if_called
 from agentcli.log.reader import read_session
@@ -24,7 +23,7 @@ from agentcli.session.features import list_foreign_tools
 from agentcli.session.model import SCRIPT, choose_model, find_window
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import load_settings
-from agentcli.system.tokens import estimate
+from agentcli.system.tokens import count_message_tokens, count_spec_tokens, estimate
 from agentcli.tools.contracts import load_patch_spec, load_spec
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import (

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.agent.request_size import IMAGE_TOKENS, count_spec_tokens
 from agentcli.features.context.engine import (
     ContextReport,
     FirstRequest,
@@ -15,7 +14,7 @@ from agentcli.features.context.engine import (
     measure_saved_session,
 )
 from agentcli.system.plain_text import show_controls
-from agentcli.system.tokens import estimate
+from agentcli.system.tokens import IMAGE_TOKENS, count_spec_tokens, estimate
 from agentcli.types.messages import Attachment, Document, Image, Text
 from agentcli.types.settings import Settings
 from agentcli.types.words import pluralize

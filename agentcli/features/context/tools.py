@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from agentcli.agent.request_size import count_spec_tokens
 from agentcli.agent.toolset import Toolset
 from agentcli.session.context_sources import build_delegate_spec
 from agentcli.session.features import list_foreign_tools
@@ -14,6 +13,7 @@ from agentcli.session.project import load_project
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.settings import load_settings
 from agentcli.system.plain_text import show_controls
+from agentcli.system.tokens import count_spec_tokens
 from agentcli.tools.contracts import load_spec
 from agentcli.types.own_tools import BUILT_IN
 from agentcli.types.settings import Settings

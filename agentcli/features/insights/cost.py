@@ -7,7 +7,7 @@ turn to the user's message, the others to the tools whose results they carry, in
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from agentcli.agent.request_size import count_result_tokens
+from agentcli.system.tokens import count_result_tokens
 from agentcli.types.agents import AgentEnded
 from agentcli.types.events import (
     AsideAnswered,
