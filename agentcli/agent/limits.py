@@ -47,13 +47,11 @@ class TurnLimits:
     def from_settings(cls, settings: Settings) -> "TurnLimits":
         return cls(steps=settings.max_turns, wall_s=settings.timeout)
 
-    def find_reached(self, steps: int) -> TurnEnded | None:
-        """Return the end of a turn that has sent `steps` requests, if it may not send another."""
-        if self.steps is None or steps < self.steps:
-            return None
+    def build_step_limit(self) -> TurnEnded:
+        """Return the end of a turn that has sent as many requests as `steps`."""
         return TurnEnded(
             ending=Ending.STEP_LIMIT,
-            message=f"the limit of {pluralize(self.steps, 'request')} is reached",
+            message=f"the limit of {pluralize(self.steps or 0, 'request')} is reached",
             hint="raise --max-turns",
         )
 

@@ -280,8 +280,8 @@ class Loop:
 
     async def _run_steps(self) -> TurnEnded:
         while True:
-            if reached := self._limits.find_reached(self._steps_made):
-                return reached
+            if self.steps_left is not None and self.steps_left <= 0:
+                return self._limits.build_step_limit()
             self._steps_made += 1
             is_first, checks = self._steps_made == 1, self._completion_checks
             for note in self._collect_notes():
