@@ -1,6 +1,6 @@
 """Build a running session from settings: all packages are connected here."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from agentcli.agent.journal import Journal, Listener
 from agentcli.agent.limits import Breaker, Pace, TurnLimits
 from agentcli.agent.loop import Loop
 from agentcli.agent.model_client import ModelClient, load_system_prompt
-from agentcli.agent.toolset import Offer, Toolset
+from agentcli.agent.toolset import Load, Offer, Toolset
 from agentcli.log.paths import SessionPaths
 from agentcli.log.writer import LogWriter
 from agentcli.permissions.masking import EventMasking
@@ -23,7 +23,6 @@ from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.configuration import Configuration, load_configuration
 from agentcli.session.context_sources import ContextSources, build_context_sources
 from agentcli.session.directories import Directories
-from agentcli.session.edit_checks import EDIT_CHECK_TIMEOUT_S, EditChecks
 from agentcli.session.features import SessionFeature, build_session_features
 from agentcli.session.hooks import SessionHooks, build_hooks, warn_of_hooks
 from agentcli.session.model import (
@@ -47,10 +46,12 @@ from agentcli.session.session import Session, SessionParts, Steering
 from agentcli.session.start import SessionStart, close_unfinished, open_existing, open_new
 from agentcli.session.tool_catalog import ToolCatalog
 from agentcli.system import startup
+from agentcli.system.lazy import Lazy
 from agentcli.types.errors import UsageError
 from agentcli.types.events import (
     ContextNote,
     EffortChanged,
+    Emit,
     SessionResumed,
     SessionStarted,
     Warned,
@@ -58,12 +59,14 @@ from agentcli.types.events import (
     list_effective_facts,
 )
 from agentcli.types.messages import Json
+from agentcli.types.own_tools import EDITING
 from agentcli.types.provider import Request
 from agentcli.types.settings import Settings
-from agentcli.types.tools import Tool
+from agentcli.types.tools import Tool, ToolSpec
 from agentcli.types.verdicts import INHERITED, AskUser, CurrentMode, Delegation, Mode
 
 if TYPE_CHECKING:
+    from agentcli.session.edit_checks import EditChecks
     from agentcli.session.unsaved_files import EditorFiles
 
 
@@ -208,12 +211,8 @@ def build_parts(
         checkpoints=Checkpoints(
             paths, workspace=settings.workspace, emit=emit, added=directories.find_grants
         ),
-        edit_checks=EditChecks(
-            settings.workspace,
-            settings.checks,
-            run_check=partial(builtin_tools.run_command, timeout_s=EDIT_CHECK_TIMEOUT_S),
-            may_run_commands=lambda: gate.host.may_run_commands,
-            emit=emit,
+        edit_checks=Lazy(
+            partial(_build_edit_checks, settings, builtin_tools, gate=gate, emit=emit)
         ),
         directories=directories,
         child_listeners=[],
@@ -223,6 +222,33 @@ def build_parts(
             builtin_tools.collect_notes,
         ],
     )
+
+
+def _build_edit_checks(
+    settings: Settings, builtin_tools: BuiltinTools, *, gate: PermissionGate, emit: Emit
+) -> "EditChecks":
+    from agentcli.session.edit_checks import EDIT_CHECK_TIMEOUT_S, EditChecks
+
+    return EditChecks(
+        settings.workspace,
+        settings.checks,
+        run_check=partial(builtin_tools.run_command, timeout_s=EDIT_CHECK_TIMEOUT_S),
+        may_run_commands=lambda: gate.host.may_run_commands,
+        emit=emit,
+    )
+
+
+def check_edits(parts: SessionParts, offers: Iterable[Offer]) -> Iterator[Offer]:
+    """Yield the same tools, with checks after those that edit files."""
+    for spec, load in offers:
+        is_edit = spec.source == "built-in" and spec.name in EDITING
+        yield spec, partial(_load_checked, parts, spec, load=load) if is_edit else load
+
+
+def _load_checked(parts: SessionParts, spec: ToolSpec, *, load: Load) -> Tool:
+    from agentcli.session.edit_checks import CheckedEdit
+
+    return CheckedEdit(load(), spec, checks=parts.edit_checks.get())
 
 
 _MODES_BESIDE: Mapping[Mode, Mode] = {"ask": "auto-edit"}
@@ -405,7 +431,7 @@ def _add_tools(
         ),
         *own,
     )
-    parts.toolset.add(parts.edit_checks.wrap_offers(parts.checkpoints.wrap_offers(built_in)))
+    parts.toolset.add(check_edits(parts, parts.checkpoints.wrap_offers(built_in)))
     for tool in tools:
         if tool.spec.name in parts.toolset.names:
             raise UsageError(

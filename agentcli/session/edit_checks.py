@@ -11,19 +11,17 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
-from agentcli.agent.toolset import Load, Offer
 from agentcli.system.files import read_regular
 from agentcli.types.checks import Verified
 from agentcli.types.events import Emit, Warned
 from agentcli.types.messages import Text
-from agentcli.types.own_tools import EDITING, list_paths
+from agentcli.types.own_tools import list_paths
 from agentcli.types.tools import (
     Diff,
     Output,
@@ -152,15 +150,6 @@ class EditChecks:
         """Commands that are not run any more."""
         self._one_at_a_time = asyncio.Lock()
 
-    def wrap_offers(self, offers: Iterable[Offer]) -> Iterator[Offer]:
-        """Yield the same tools, with checks after those that edit files."""
-        for spec, load in offers:
-            is_edit = spec.source == "built-in" and spec.name in EDITING
-            yield spec, partial(self._load_tool, spec, load) if is_edit else load
-
-    def _load_tool(self, spec: ToolSpec, load: Load) -> Tool:
-        return _CheckedEdit(load(), spec, checks=self)
-
     async def capture_before(self, paths: Sequence[str]) -> Mapping[str, str]:
         """Return what cannot be parsed, by path. Run the commands that have never run."""
         async with self._one_at_a_time:
@@ -239,7 +228,7 @@ def _to_plain(line: str) -> str:
     return re.sub(r"\d+", "#", line)
 
 
-class _CheckedEdit(WrappedTool):
+class CheckedEdit(WrappedTool):
     """A tool that edits files, and reports what the edit broke."""
 
     def __init__(self, tool: Tool, spec: ToolSpec, *, checks: EditChecks) -> None:

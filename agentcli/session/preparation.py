@@ -44,6 +44,7 @@ FILES = (
     "agentcli.log.checkpoint.keep",
     "agentcli.tools.search.ignore",
     "agentcli.tools.edit_file",
+    "agentcli.session.edit_checks",
     "agentcli.sandbox.reading",
     "agentcli.tools.grep",
     "agentcli.tools.write_file",

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import takewhile
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agentcli.agent.completion import Goal
 from agentcli.agent.journal import Journal, Listener
@@ -18,7 +18,6 @@ from agentcli.session.checkpoints import Checkpoints
 from agentcli.session.configuration import Configuration
 from agentcli.session.context_sources import ContextSources
 from agentcli.session.directories import Directories
-from agentcli.session.edit_checks import EditChecks
 from agentcli.session.features import SessionFeature
 from agentcli.session.hooks import SessionHooks
 from agentcli.session.model import ModelInUse, SessionModel
@@ -26,6 +25,7 @@ from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.preparation import Preparation
 from agentcli.session.start import SessionStart, end_open_turn, is_unanswered
 from agentcli.session.tool_catalog import ToolCatalog
+from agentcli.system.lazy import Lazy
 from agentcli.types.errors import UNANSWERED, Ending, RunOutcome
 from agentcli.types.events import (
     Compacted,
@@ -47,6 +47,9 @@ from agentcli.types.messages import Attachment, Content, Image, Text, UserMessag
 from agentcli.types.settings import Settings
 from agentcli.types.verdicts import Mode
 
+if TYPE_CHECKING:
+    from agentcli.session.edit_checks import EditChecks
+
 BuildChildListener: TypeAlias = Callable[[str, str], Listener]
 """Takes the role of a child and the id of the call that opens it."""
 
@@ -66,7 +69,7 @@ class SessionParts:
     gate: PermissionGate
     builtin_tools: BuiltinTools
     checkpoints: Checkpoints
-    edit_checks: EditChecks
+    edit_checks: "Lazy[EditChecks]"
     directories: Directories
     child_listeners: list[BuildChildListener]
     """What features add to hear the events of each child agent."""

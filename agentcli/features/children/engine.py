@@ -22,6 +22,7 @@ from agentcli.session.builder import (
     build_dispatcher,
     build_model_client,
     build_parts_beside,
+    check_edits,
 )
 from agentcli.session.context_sources import (
     ProjectInstructions,
@@ -155,7 +156,7 @@ class ChildAgents(SessionFeature):
         own = parts.builtin_tools.iter_offers(facts, declare=lambda names: toolset.declare(names))
         if parts is self._parts:  # else the whole worktree can be refused or discarded
             own = parts.checkpoints.wrap_offers(own)
-        offers = [*parts.edit_checks.wrap_offers(own), *self._iter_foreign_offers()]
+        offers = [*check_edits(parts, own), *self._iter_foreign_offers()]
         wanted = self._list_read_tools() if role.tools is None else role.tools
         if "bash" in wanted:
             wanted = (*wanted, INPUT_TOOL)
