@@ -8,14 +8,18 @@ files in src.
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain, islice, pairwise
-from pathlib import Path
+from pathlib import Path, PurePath
 
+from agentcli.system.agent_files import list_levels
 from agentcli.system.files import is_pipe, read_regular
+from agentcli.system.git import list_paths
 from agentcli.system.home import locate_config_home, locate_home
 from agentcli.system.lazy import compile_later
 from agentcli.system.repository import find_common_directory, find_git_directory
 from agentcli.tools.search import globs
+from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
 
 IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
@@ -194,26 +198,69 @@ def read_global_rules(user: Path, config: Path) -> tuple[IgnoreRule, ...]:
 # Git's rules alone, directory by directory: the files that a checkpoint leaves out
 
 
+class TrackedFiles:
+    """The files of a repository that git tracks though a rule matches them: it ignores none."""
+
+    def __init__(self, directory: Path) -> None:
+        """`directory` is in the repository."""
+        self._directory = directory
+
+    def has(self, path: Path) -> bool:
+        """Return whether it is one of them, or a directory with one of them below it."""
+        return str(path) in self._paths
+
+    @cached_property
+    def _paths(self) -> frozenset[str]:
+        if not _is_there(list_levels(self._directory)[-1] / ".git"):
+            return frozenset()
+        try:
+            names = list_paths("--cached", "--ignored", "--exclude-standard", cwd=self._directory)
+        except SettingsError:  # git does not run here: nothing can be tracked by it either
+            return frozenset()
+        levels = (path for name in names for path in (name, *map(str, PurePath(name).parents)))
+        return frozenset(str(self._directory / one) for one in levels)
+
+
 class IgnoreRules:
     """The rules that apply in one directory, the least important first."""
 
-    def __init__(self, directory: Path, rules: Sequence[IgnoreRule]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        rules: Sequence[IgnoreRule],
+        *,
+        tracked: TrackedFiles,
+        is_ignored: bool = False,
+    ) -> None:
+        """`is_ignored` is true if a rule leaves out the directory, for all but tracked files."""
         self._directory = directory
         self._rules = rules
+        self._tracked = tracked
+        self._is_ignored = is_ignored
 
     @classmethod
     def for_workspace(cls, workspace: Path) -> "IgnoreRules":
         everywhere = read_global_rules(locate_home(), locate_config_home())
         above = inherit_rules(workspace, workspace=workspace).rules
-        return cls(workspace, (*everywhere, *above, *_read_git_rules(workspace)))
+        rules = (*everywhere, *above, *_read_git_rules(workspace))
+        return cls(workspace, rules, tracked=TrackedFiles(workspace))
 
     def ignores(self, name: bytes, *, is_dir: bool) -> bool:
-        return bool(judge_path(self._rules, name, is_dir=is_dir))
+        is_matched = self._matches(name, is_dir=is_dir)
+        return is_matched and not self._tracked.has(self._directory / os.fsdecode(name))
 
     def enter(self, name: bytes) -> "IgnoreRules":
         directory = self._directory / os.fsdecode(name)
         carried = [rest for rule in self._rules for rest in rule.iter_inner_rules(name)]
-        return IgnoreRules(directory, (*carried, *_read_git_rules(directory)))
+        return IgnoreRules(
+            directory,
+            (*carried, *_read_git_rules(directory)),
+            tracked=TrackedFiles(directory) if _is_there(directory / ".git") else self._tracked,
+            is_ignored=self._matches(name, is_dir=True),
+        )
+
+    def _matches(self, name: bytes, *, is_dir: bool) -> bool:
+        return self._is_ignored or bool(judge_path(self._rules, name, is_dir=is_dir))
 
 
 def _read_git_rules(directory: Path) -> tuple[IgnoreRule, ...]:
