@@ -7,13 +7,14 @@ far as ignore rules and limits allow. Everything is created at the first such ca
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import get_ident
 
 from agentcli.log.checkpoint.changes import ChangedFile, describe_changes, merge_changes
-from agentcli.log.checkpoint.scan import IgnoreScope, WorkspaceScan
+from agentcli.log.checkpoint.scan import RACY_NS, IgnoreScope, WorkspaceScan, is_rule_file
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.checkpoint.trees import (
     CapturedFile,
@@ -101,6 +102,8 @@ class CheckpointKeeper:
         self._outside = [path for path in outside if path.is_relative_to(root)]
         self._memory = store.directory / "memory.json"
         self._scan: WorkspaceScan | None = None
+        self._captured_ns: dict[str, int] = {}
+        """By state: when it was first stored."""
         self._remembered = 0
         """The number of files that the scan had newly read when the known ones were saved."""
 
@@ -121,6 +124,7 @@ class CheckpointKeeper:
     def begin_checkpoint(self, call_id: str, paths: Sequence[bytes] | None) -> CheckpointBefore:
         """Store the state before a call. Raise OSError or WorkspaceTooLarge if that fails."""
         named = None if paths is None else tuple(paths)
+        began_ns = time.time_ns()
         with self._batch_writes():
             self._keep_empty()
             tree = (
@@ -128,6 +132,7 @@ class CheckpointKeeper:
             )
         self._remember()
         self._store.keep_reference(self._session, tree)
+        self._captured_ns.setdefault(tree, began_ns)
         return CheckpointBefore(call_id=call_id, paths=named, tree=tree)
 
     def finish_checkpoint(self, before: CheckpointBefore) -> Checkpointed | None:
@@ -169,6 +174,8 @@ class CheckpointKeeper:
         if since is not None:
             now = self.begin_checkpoint("", None).tree
             changes = find_differences(self._store, since, after=now)
+            if any(is_rule_file(change.path) for change in changes):
+                changes = [one for one in changes if not self._was_hidden(one, since=since)]
             first.update({change.path: change.before for change in changes})
         with self._batch_writes():
             # Not from the state above: a new ignore rule hides files that are still there.
@@ -180,6 +187,16 @@ class CheckpointKeeper:
                 for path, before in first.items()
             ),
         )
+
+    def _was_hidden(self, change: TreeDifference, *, since: str) -> bool:
+        """Return whether a file that seems to be new is older: an ignore rule had hidden it."""
+        if change.before is not None:
+            return False
+        path = os.fsencode(self._root) + b"/" + change.path
+        try:
+            return os.lstat(path).st_ctime_ns < self._captured_ns.get(since, 0) - RACY_NS
+        except OSError:
+            return False
 
     def close(self) -> None:
         if self._scan is not None:

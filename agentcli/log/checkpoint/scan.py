@@ -45,7 +45,7 @@ NEVER = frozenset(
 _RULES = b".gitignore"
 _SETTINGS = b".agentcli"
 _OURS = TEMPORARY_BEGIN.encode()
-_RACY_NS = 20_000_000
+RACY_NS = 20_000_000
 """The resolution of file system clocks: two writes within it look like one."""
 _UNSURE: Stamp = (0, 0, 0, 0, 0)
 """A stamp that no real file has."""
@@ -105,6 +105,8 @@ class WorkspaceScan:
         self._waiting: list[bytes] = []
         self._files = 0
         self._room_bytes = store.count_free_bytes(LOOK_MAX_BYTES)
+        self._lost_names: set[int] = set()
+        """The inodes of files of which the latest refresh no longer found a name."""
         self._watch = _watch()
         self._known = known or {}
         self._is_stopped = is_stopped
@@ -127,10 +129,19 @@ class WorkspaceScan:
         self._room_bytes = self._store.count_free_bytes(LOOK_MAX_BYTES)
         self.removed_ignored.clear()
         changed = self._watch.take_changed() if self._watch else None
+        self._lost_names.clear()
         linked = self._look(self._directories if changed is None else changed)
-        if linked and changed is not None:
+        if changed is not None and (linked or self._has_other_names()):
             # A file with several names changed under all of them, though written under one.
             self._look(self._directories.keys() - changed)
+
+    def _has_other_names(self) -> bool:
+        """Return whether a file of which a name is gone may have others: it may have changed."""
+        return bool(self._lost_names) and any(
+            one.stamp[-1] in self._lost_names
+            for directory in self._directories.values()
+            for one in directory.entries.values()
+        )
 
     def store_tree(self) -> str:
         """Return the id of the whole tree."""
@@ -212,7 +223,7 @@ class WorkspaceScan:
         before = entries.pop(name, None)
         now = capture(self._store, _join(path, name), root=self._where)
         if now is not None:
-            is_fresh = now.stamp[3] > began_ns - _RACY_NS
+            is_fresh = now.stamp[3] > began_ns - RACY_NS
             entries[name] = CapturedFile(now.entry, _UNSURE) if is_fresh else now
         if now is None or before is None or before.entry != now.entry:
             self._mark_changed(path)
@@ -276,10 +287,12 @@ class WorkspaceScan:
         self._mark_changed(path)
         self.rules_changed = self.rules_changed or name == _RULES
         if not entry.entry.is_dir:
+            self._lost_names.add(entry.stamp[-1])
             return
         top = _join(path, name)
         for known in [p for p in self._directories if p == top or p.startswith(top + b"/")]:
             forgotten = self._directories.pop(known)
+            self._lost_names.update(one.stamp[-1] for one in forgotten.entries.values())
             self._files -= len(forgotten.entries)
             self._note_removed(known, forgotten.ignored)
             if self._watch is not None:
@@ -344,6 +357,10 @@ def _remove_if_stale(entry: os.DirEntry[bytes]) -> None:
     with suppress(OSError):  # read-only here, or gone already: then it is only left out
         if is_stale(entry.stat(follow_symlinks=False)):
             Path(os.fsdecode(entry.path)).unlink()
+
+
+def is_rule_file(path: bytes) -> bool:
+    return path.rpartition(b"/")[2] == _RULES
 
 
 def _join(path: bytes, name: bytes) -> bytes:

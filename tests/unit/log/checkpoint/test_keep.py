@@ -1,6 +1,8 @@
 import os
 import shutil
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,6 +48,16 @@ class Ground:
         return [
             os.fsdecode(d.path) for d in find_differences(self.store, fact.before, after=fact.after)
         ]
+
+
+def run_git(root: Path, *words: str) -> None:
+    subprocess.run(["git", *words], cwd=root, check=True)
+
+
+def wait_until_old(path: Path) -> None:
+    """Wait until the clock of the file system shows that the file is older than what comes now."""
+    while time.time_ns() - path.lstat().st_ctime_ns <= 2 * scan.RACY_NS:
+        time.sleep(0.001)
 
 
 @pytest.fixture
@@ -152,6 +164,50 @@ def test_ignored_files_that_a_call_removed_are_named(ground: Ground) -> None:
     fact = ground.keeper.finish_checkpoint(before)
     assert fact is not None
     assert fact.not_kept == ("build", "sub/deep/other.db", "sub/local.db")
+
+
+def test_tracked_files_are_stored_whatever_the_rules_say(ground: Ground) -> None:
+    for root in (ground.root, ground.root / "nested"):
+        root.mkdir(exist_ok=True)
+        run_git(root, "init", "-q")
+        for name in ("dist/app.js", "dist/deep/b.js", "a.log"):
+            ground.write(f"{root.relative_to(ground.root)}/{name}", "one\n")
+        (root / ".gitignore").write_text("dist/\n*.log\n")
+        run_git(root, "add", "-f", "dist", "a.log", ".gitignore")
+        (root / "dist" / "untracked.js").write_text("made again")
+        (root / "b.log").write_text("made again")
+    before = ground.keeper.begin_checkpoint("c", None)
+    stored = set(ground.state(before.tree))
+    ground.write("dist/app.js", "two\n")
+    ground.write("dist/untracked.js", "two\n")
+    ground.write("nested/dist/deep/b.js", "two\n")
+    changed = ground.changed(ground.keeper.finish_checkpoint(before))
+    assert {b"dist/app.js", b"dist/deep/b.js", b"a.log", b"nested/dist/app.js"} <= stored
+    assert not {b"dist/untracked.js", b"b.log", b"nested/b.log"} & stored
+    assert changed == ["dist/app.js", "nested/dist/deep/b.js"]
+
+
+def test_file_is_seen_to_change_by_its_other_name_when_one_name_is_gone(ground: Ground) -> None:
+    ground.write("one/a")
+    ground.write("two/placeholder")
+    os.link(ground.root / "one" / "a", ground.root / "two" / "b")
+    wait_until_old(ground.root / "one" / "a")
+    before = ground.keeper.begin_checkpoint("c", None)
+    with (ground.root / "one" / "a").open("a") as file:
+        file.write("more\n")
+    (ground.root / "one" / "a").unlink()
+    assert ground.changed(ground.keeper.finish_checkpoint(before)) == ["one/a", "two/b"]
+
+
+def test_file_that_a_rule_hid_before_does_not_count_as_new(ground: Ground) -> None:
+    ground.write(".gitignore", "*.txt\n")
+    ground.write("old.txt")
+    wait_until_old(ground.root / "old.txt")
+    since = ground.keeper.begin_checkpoint("", None).tree
+    (ground.root / ".gitignore").unlink()
+    ground.write("new.txt")
+    found = ground.keeper.find_changes((), since=since)
+    assert sorted(one.path for one in found) == [".gitignore", "new.txt"]
 
 
 def test_many_ignored_files_are_bounded_and_never_named_while_they_exist(
@@ -326,7 +382,7 @@ def test_our_own_records_inside_the_workspace_are_not_part_of_it(tmp_path: Path)
 @pytest.fixture
 def remembering(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Ground:
     monkeypatch.setattr(keep, "WORTH_REMEMBERING", 0)
-    monkeypatch.setattr(scan, "_RACY_NS", -(10**12))  # as if everything had been written long ago
+    monkeypatch.setattr(scan, "RACY_NS", -(10**12))  # as if everything had been written long ago
     for name in ("a", "dir/b", "dir/c"):
         ground.write(name)
     ground.keeper.begin_checkpoint("1", None)
