@@ -143,7 +143,9 @@ def parse_query(query: str) -> tuple[str, Json]:
     tool = _IN_RULES.get(tool, tool)
     if tool not in KNOWN_TOOLS and not is_foreign:
         raise UsageError(f"unknown tool {tool}", hint=f"tools: {', '.join(sorted(KNOWN_TOOLS))}")
-    found = _parse_arguments(rest) if rest.startswith("{") else build_input(tool, rest)
+    is_group = tool == SHELL and rest[1:2].isspace() and rest[1:].lstrip()[:1] not in ('"', "}")
+    is_json = rest.startswith("{") and not is_group  # in a shell, { ls; } is a group
+    found = _parse_arguments(rest) if is_json else build_input(tool, rest)
     if tool == "bash" and isinstance(found, dict):
         _check_needs(found.get("needs") or [])
     return tool, found

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
 from agentcli.system.strict_json import parse_json
+from agentcli.system.validation import describe_fault
 from agentcli.types.deltas import CallDelta, TextDelta, ThinkingDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind, SettingsError
 from agentcli.types.messages import (
@@ -112,9 +113,8 @@ def read_script(path: Path) -> ModelScript:
         what = " ".join(str(error).split())
         raise SettingsError(f"the script {path} is not JSON or YAML: {what}", hint=hint) from error
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"]) or "the script"
-        raise SettingsError(f"the script {path}: {where}: {fault['msg']}", hint=hint) from error
+        fault = describe_fault(error, whole="all of it")
+        raise SettingsError(f"the script {path}: {fault}", hint=hint) from error
 
 
 def _parse_script(text: str) -> Any:

@@ -24,6 +24,7 @@ from agentcli.features.eval.measure import (
 from agentcli.features.eval.suite import Suite
 from agentcli.system.files import build_unwritable_error, write_private
 from agentcli.system.plain_text import show_controls
+from agentcli.system.validation import describe_fault
 from agentcli.types import events
 from agentcli.types.errors import Exit, UsageError
 from agentcli.types.words import pluralize
@@ -145,7 +146,7 @@ def load_scores(out: Path) -> tuple[TaskScore, ...]:
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}", hint=hint) from None
     except (ValidationError, KeyError) as error:
-        wrong = error.errors()[0]["msg"] if isinstance(error, ValidationError) else f"no {error}"
+        wrong = describe_fault(error) if isinstance(error, ValidationError) else f"no {error}"
         raise UsageError(
             f"{file} is not the result of an evaluation ({wrong})", hint=hint
         ) from None

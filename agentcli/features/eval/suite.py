@@ -17,6 +17,7 @@ from typing import Annotated, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from agentcli.system.home import expand_home
+from agentcli.system.validation import describe_fault
 from agentcli.types.errors import UsageError
 
 SHIPPED = Path(__file__).with_name("suites")
@@ -159,9 +160,7 @@ def _read_task(name: str, file: Path) -> SuiteTask:
     except OSError as error:
         raise ValueError(f"cannot read {file.name}: {error.strerror}") from None
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"])
-        raise ValueError(f"{where}: {fault['msg'].removeprefix('Value error, ')}") from None
+        raise ValueError(describe_fault(error)) from None
     except ValueError as error:
         raise ValueError(f"not TOML: {error}") from None
     digest = hashlib.sha256(data)

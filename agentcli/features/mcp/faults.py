@@ -11,6 +11,7 @@ from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 from pydantic import ValidationError
 
 from agentcli.features.mcp.entries import ServerEntry
+from agentcli.system.validation import describe_fault
 from agentcli.types.errors import AgentError
 
 FAULTS = (MCPError, httpx2.HTTPError, OSError, RuntimeError, ValueError, ExceptionGroup)
@@ -94,9 +95,7 @@ def _describe_unusable(error: BaseException | None, name: str) -> str:
 def summarize_error(error: BaseException | None) -> str:
     """Return one line for an error. Validators produce many."""
     if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        return f"{where}: {first['msg']}" if where else first["msg"]
+        return describe_fault(error)
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 

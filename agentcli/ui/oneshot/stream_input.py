@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from agentcli.session.session import InterruptibleTurn, Session
+from agentcli.system.validation import describe_fault
 from agentcli.types.errors import RunOutcome, UsageError
 from agentcli.types.events import Event, TurnEnded
 from agentcli.types.verdicts import ProgramSpan, Question, Verdict
@@ -88,8 +89,7 @@ def parse_message(line: bytes) -> StreamMessage:
         fault = error.errors(include_url=False)[0]
         if fault["type"] == "json_invalid":
             raise ValueError(f"not JSON: {fault['ctx']['error']}") from None
-        where = ".".join(str(part) for part in fault["loc"][1:])
-        raise ValueError(f"{where}: {fault['msg']}" if where else fault["msg"]) from None
+        raise ValueError(describe_fault(error, skip=1)) from None
 
 
 def iter_lines(descriptor: int) -> Iterator[bytes | None]:

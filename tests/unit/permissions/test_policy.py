@@ -175,6 +175,18 @@ def test_storing_keeps_what_the_file_says(rules_file: Path) -> None:
     assert [rule.text for rule in load_rules(rules_file, source="user")][-1] == "bash(make:*)"
 
 
+@pytest.mark.parametrize(
+    ("query", "command"),
+    [
+        ("bash: { rm x; }", "{ rm x; }"),
+        ('bash: {"command": "ls"}', "ls"),
+        ('bash: { "command": "ls" }', "ls"),
+    ],
+)
+def test_group_of_a_shell_is_no_json(query: str, command: str) -> None:
+    assert parse_query(query) == ("bash", {"command": command})
+
+
 def explain_query(root: Path, query: str, *rules: PermissionRule) -> Explanation:
     prover = ReadProver(
         workspace=root, resolve=lambda name: Path("/usr/bin", name), cwd=lambda: root

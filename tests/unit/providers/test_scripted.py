@@ -28,3 +28,19 @@ def test_yaml_is_read(tmp_path: Path) -> None:
 def test_file_that_is_neither_is_refused_with_its_path(tmp_path: Path, text: str) -> None:
     with pytest.raises(SettingsError, match=r"script\.json is not JSON or YAML"):
         read_script(write_script(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('"x"', "all of it: not an object"),
+        ("[1]", r"replies\.0: not an object"),
+        ('[{"cals": []}]', r"replies\.0\.cals: there is no such field"),
+        ('{"title": "x"}', "replies: it is missing"),
+    ],
+)
+def test_script_of_another_form_is_refused_in_plain_words(
+    tmp_path: Path, text: str, fault: str
+) -> None:
+    with pytest.raises(SettingsError, match=rf"script\.json: {fault}$"):
+        read_script(write_script(tmp_path, text))
