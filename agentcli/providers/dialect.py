@@ -5,17 +5,19 @@ requests. Only the dialect knows the field names of its protocol. `encode` turns
 into a body; a `Decoder` turns the events of one streamed reply into one neutral message.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias, TypeVar
 
 from agentcli.types.deltas import Delta
 from agentcli.types.errors import ProviderError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import AssistantMessage, Json, Usage
-from agentcli.types.provider import Request
+from agentcli.types.provider import Message, Request
 
 STORED = "stored"
 """The quirk of a model whose provider stores the conversation. Requests have only what is new."""
+TOOLS_KEPT = 4096
+"""The number of tools whose declarations a dialect keeps: far more than a session has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,3 +145,36 @@ class Dialect(Protocol):
         `failures.py` has what all dialects share. Header names are in lower case.
         """
         ...
+
+
+# What several dialects do with the messages of a conversation
+
+
+T = TypeVar("T")
+
+Make: TypeAlias = Callable[[Message, Message | None, Model], Sequence[T]]
+"""A function that encodes a message, given the one before it."""
+
+
+def encode_part(
+    make: Make[T], messages: Sequence[Message], *, model: Model, start: int, end: int | None
+) -> list[T]:
+    """Return the items of the messages from `start` to `end`."""
+    made: list[T] = []
+    for at in range(start, len(messages) if end is None else min(end, len(messages))):
+        made += make(messages[at], messages[at - 1] if at else None, model)
+    return made
+
+
+def join_runs(items: list[T], is_like_next: bytes, *, join: Callable[..., T]) -> list[T]:
+    """Return the items, with each run of neighbours that belong together as one.
+
+    `is_like_next` has a 1 for each item that belongs to the same run as the next one.
+    """
+    joined: list[T] = []
+    start = 0
+    while (first := is_like_next.find(1, start)) >= 0:  # the search runs in C
+        last = is_like_next.find(0, first)
+        joined += [*items[start:first], join(*items[first : last + 1])]
+        start = last + 1
+    return [*joined, *items[start:]]

@@ -12,14 +12,14 @@ valid.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from functools import lru_cache, wraps
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar, TypeVarTuple
 from zlib import crc32
 
 from agentcli.providers.arguments import make_sendable, replace_unpaired
 from agentcli.providers.dialect import Model
-from agentcli.providers.incremental import memoize
 from agentcli.system.lazy import compile_later
 from agentcli.types.computer import COMPUTER
 from agentcli.types.fast_dataclass import dataclass
@@ -384,7 +384,7 @@ def prepare_request(request: Request, normal: NormalizedHistory) -> PreparedRequ
     return PreparedRequest(request=prepared, ids=normal.ids, names=names)
 
 
-@memoize
+@lru_cache
 def _rename_tools(specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
     """Return the tools without the one that dialects declare in their own way."""
     return tuple(
@@ -439,12 +439,38 @@ def _find_loaded(messages: Sequence[Message]) -> Iterator[str]:
             yield from _list_found(message)
 
 
+A = TypeVarTuple("A")
+R = TypeVar("R")
+
+LIMIT_ENTRIES = 65_536
+"""Far more than one conversation needs. Beyond it all is forgotten, which costs one slow step."""
+
+
+def memoize(make: Callable[[*A], R]) -> Callable[[*A], R]:
+    """Call `make` once per arguments. Strings are compared by value, all else by identity.
+
+    So the fields of an old message, which are in the log by now, are not read again."""
+    made: dict[tuple[Hashable, ...], tuple[tuple[Any, ...], R]] = {}
+
+    @wraps(make)
+    def remember(*args: *A) -> R:
+        key = tuple([arg if type(arg) is str else id(arg) for arg in args])
+        entry = made.get(key)
+        if entry is None:
+            if len(made) >= LIMIT_ENTRIES:
+                made.clear()
+            entry = made[key] = (args, make(*args))
+        return entry[1]
+
+    return remember
+
+
 @memoize
 def _list_found(message: ToolMessage) -> list[str]:
     return [name for result in message.results for name in result.found]
 
 
-@memoize
+@lru_cache
 def _without(specs: tuple[ToolSpec, ...], names: str) -> tuple[ToolSpec, ...]:
     left_out = names.split(_SEPARATOR)
     if not any(spec.name in left_out for spec in specs):

@@ -49,6 +49,9 @@ class ToolSpec:
     grammar: str = ""
     """The grammar, in Lark, of the tool's one text argument, for models that can be held to it."""
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.source))  # a schema has none
+
 
 LineRanges: TypeAlias = tuple[tuple[int, int], ...]
 """First and last line of each range, counted from 1, in order and not adjacent."""

@@ -5,6 +5,7 @@ cache markers move. Thinking is bound to everything before it and would be refus
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from agentcli.providers.anthropic import provider_tools
 from agentcli.providers.anthropic.errors import read_error
@@ -12,7 +13,6 @@ from agentcli.providers.anthropic.provider_tools import declare_hosted
 from agentcli.providers.anthropic.reply import PROTOCOL, MessagesDecoder
 from agentcli.providers.arguments import wrap_arguments
 from agentcli.providers.dialect import Exchange, Model
-from agentcli.providers.incremental import encode_part, memoize
 from agentcli.providers.normalize import RequestTools, find_request_tools
 from agentcli.providers.strict import (
     ANTHROPIC,
@@ -101,7 +101,7 @@ def encode(
         body["output_config"] = output
     if container := _find_container(request.messages):
         body["container"] = container
-    turns = encode_part(_encode_turn, request.messages, model=model, start=start, end=end)
+    turns = [_encode_turn(message) for message in request.messages[start:end]]
     _load_found(turns, request.messages[start:end], hidden=declared.hidden)
     _mark_ends(turns, request.messages, marker=marker, start=start)
     body[HISTORY_KEY] = [*turns]
@@ -146,7 +146,7 @@ def _encode_choice(choice: ToolChoice, model: Model) -> dict[str, Json]:
             return {"type": "tool", "name": name}
 
 
-@memoize
+@lru_cache
 def _declare_tools(
     specs: tuple[ToolSpec, ...], deferred: tuple[ToolSpec, ...], model: Model, is_long: bool
 ) -> list[Json]:
@@ -257,18 +257,12 @@ def _iter_cache_ends(messages: Sequence[Message]) -> Iterable[int]:
                 return
 
 
-def _encode_turn(
-    message: Message, before: Message | None, model: Model
-) -> Sequence[dict[str, Json]]:
+def _encode_turn(message: Message) -> dict[str, Json]:
     """Return one turn. Turns are never joined, so that sent turns never change."""
     if isinstance(message, AssistantMessage):
-        return [
-            {
-                "role": "assistant",
-                "content": [*map(_restore_block, message.content), *_build_closing(message)],
-            }
-        ]
-    return [{"role": "user", "content": [*_encode_blocks(message)]}]
+        content = [*map(_restore_block, message.content), *_build_closing(message)]
+        return {"role": "assistant", "content": content}
+    return {"role": "user", "content": [*_encode_blocks(message)]}
 
 
 def _build_closing(reply: AssistantMessage) -> Sequence[Json]:

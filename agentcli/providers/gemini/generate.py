@@ -5,12 +5,13 @@ the calls of a turn are in the one user turn right after it, in the order of the
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from operator import eq
 from typing import Any
 from urllib.parse import quote
 
 from agentcli.providers.arguments import wrap_arguments
-from agentcli.providers.dialect import Exchange, Model
+from agentcli.providers.dialect import TOOLS_KEPT, Exchange, Model, encode_part, join_runs
 from agentcli.providers.gemini import provider_tools
 from agentcli.providers.gemini.errors import read_error
 from agentcli.providers.gemini.generate_reply import PROTOCOL, TOKEN, GenerateDecoder
@@ -24,7 +25,6 @@ from agentcli.providers.gemini.values import (
     is_validated,
     write_call,
 )
-from agentcli.providers.incremental import encode_part, join_runs, memoize
 from agentcli.providers.normalize import encode_name, find_request_tools, is_own
 from agentcli.providers.strict import find_answer_schema, with_object_root
 from agentcli.types.messages import (
@@ -117,7 +117,7 @@ def _resume(messages: Sequence[Message], model: Model) -> tuple[Sequence[Message
     return messages, token
 
 
-@memoize
+@lru_cache(maxsize=TOOLS_KEPT)
 def _declare_tool(tool: ToolSpec) -> Json:
     return {
         "name": encode_name(tool.name),

@@ -8,9 +8,10 @@ our side does not shorten the stored conversation.
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from agentcli.providers.arguments import wrap_arguments
-from agentcli.providers.dialect import STORED, Exchange, Model
+from agentcli.providers.dialect import STORED, TOOLS_KEPT, Exchange, Model, encode_part
 from agentcli.providers.gemini import provider_tools
 from agentcli.providers.gemini.errors import read_error
 from agentcli.providers.gemini.interactions_reply import PROTOCOL, InteractionsDecoder
@@ -23,7 +24,6 @@ from agentcli.providers.gemini.values import (
     is_validated,
     write_call,
 )
-from agentcli.providers.incremental import encode_part, memoize
 from agentcli.providers.normalize import encode_name, find_request_tools, is_own
 from agentcli.providers.strict import find_answer_schema, with_object_root
 from agentcli.types.messages import (
@@ -139,7 +139,7 @@ def _find_stored(messages: Sequence[Message], model: Model) -> tuple[int, Json]:
     return 0, None
 
 
-@memoize
+@lru_cache(maxsize=TOOLS_KEPT)
 def _declare_tool(tool: ToolSpec) -> Json:
     return {
         "type": "function",

@@ -1,10 +1,10 @@
 """Typed values of an event. A value of the wrong type counts as absent."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
 
 from agentcli.providers.dialect import Model
-from agentcli.providers.incremental import memoize
 from agentcli.providers.strict import GEMINI, are_strict
 from agentcli.system.lazy import compile_later
 from agentcli.types.messages import Json, ToolCall
@@ -69,7 +69,7 @@ def normalize_numbers(value: Json) -> Json:
 # The choice of tools in both Gemini protocols
 
 
-@memoize
+@lru_cache
 def is_validated(tools: tuple[ToolSpec, ...], model: Model) -> bool:
     """Return whether the service can hold free calls to their schemas: `VALIDATED`, not `AUTO`.
 

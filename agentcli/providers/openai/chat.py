@@ -6,10 +6,10 @@ allowed. Adjacent user messages become one: many templates demand that the roles
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from operator import and_
 
-from agentcli.providers.dialect import Exchange, Model
-from agentcli.providers.incremental import encode_part, join_runs, memoize
+from agentcli.providers.dialect import TOOLS_KEPT, Exchange, Model, join_runs
 from agentcli.providers.openai.chat_quirks import (
     MAX_COMPLETION_TOKENS,
     MAX_TOKENS,
@@ -81,7 +81,9 @@ def open_exchange(model: Model, key: str | None) -> Exchange:
 def encode(
     request: Request, model: Model, *, start: int = 0, end: int | None = None
 ) -> dict[str, Json]:
-    messages = encode_part(_encode_message, request.messages, model=model, start=start, end=end)
+    messages = [
+        item for message in request.messages[start:end] for item in _encode_message(message, model)
+    ]
     body: dict[str, Json] = {
         "model": model.name,
         "messages": [
@@ -120,7 +122,7 @@ def _choose_effort(request: Request, model: Model) -> str | None:
     return (request.effort or model.effort) if model.thinking else None
 
 
-@memoize
+@lru_cache(maxsize=TOOLS_KEPT)
 def _encode_tool(spec: ToolSpec, model: Model) -> Json:
     subset = None if NO_STRICT in model.quirks else build_strict_schema(spec, OPENAI, model=model)
     function: dict[str, Json] = {
@@ -167,9 +169,7 @@ def _list_parts(content: Json) -> list[Json]:
     return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
-def _encode_message(
-    message: Message, before: Message | None, model: Model
-) -> Sequence[dict[str, Json]]:
+def _encode_message(message: Message, model: Model) -> Sequence[dict[str, Json]]:
     match message:
         case UserMessage():
             return [{"role": "user", "content": _encode_content(message.content)}]

@@ -6,10 +6,10 @@ sent is sent without its id. The reason is that the provider looks for the other
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from agentcli.providers.arguments import wrap_arguments
-from agentcli.providers.dialect import STORED, Exchange, Model
-from agentcli.providers.incremental import encode_part, memoize
+from agentcli.providers.dialect import STORED, TOOLS_KEPT, Exchange, Model, encode_part
 from agentcli.providers.normalize import RequestTools, find_request_tools
 from agentcli.providers.openai import provider_tools
 from agentcli.providers.openai.content import (
@@ -84,7 +84,7 @@ def make_loaded_item(item: Item, deferred: tuple[ToolSpec, ...], *, model: Model
     }
 
 
-@memoize
+@lru_cache(maxsize=TOOLS_KEPT)
 def _encode_tool(spec: ToolSpec, model: Model) -> Item:
     if _is_custom(spec, model):
         grammar: Json = {"type": "grammar", "syntax": "lark", "definition": spec.grammar}

@@ -1,8 +1,7 @@
 from collections.abc import Sequence
 
 from agentcli.providers.catalog import resolve
-from agentcli.providers.dialect import Model
-from agentcli.providers.incremental import encode_part
+from agentcli.providers.dialect import Model, encode_part
 from agentcli.types.messages import Text, UserMessage
 from agentcli.types.provider import Message
 

@@ -1,5 +1,5 @@
-from agentcli.providers import incremental
-from agentcli.providers.incremental import memoize
+from agentcli.providers import normalize
+from agentcli.providers.normalize import memoize
 from agentcli.types.messages import Text
 
 
@@ -44,5 +44,5 @@ def test_memory_is_bounded() -> None:
     def value(text: str) -> str:
         return text
 
-    count = incremental.LIMIT_ENTRIES + 10
+    count = normalize.LIMIT_ENTRIES + 10
     assert sum(value(str(number)) == str(number) for number in range(count)) == count
