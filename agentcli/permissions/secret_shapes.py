@@ -97,11 +97,6 @@ _SIGNS = "-_AJ"
 _LONG_CHARS = 8_000
 
 
-def to_bytes(text: str) -> bytes:
-    """Return one byte for each character, for fast searches of ASCII. Others may become `?`."""
-    return text.encode("latin-1", "replace")
-
-
 @cache
 def _list_shapes(sign: str) -> tuple[SecretShape, ...]:
     return tuple(shape for shape in SHAPES if sign in shape.prefix)
@@ -289,7 +284,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 def _lower(text: str) -> str:
     """Return the text with ASCII letters in lower case, in as many characters."""
-    return to_bytes(text).lower().decode("latin-1")
+    return text.encode("latin-1", "replace").lower().decode("latin-1")  # others may become `?`
 
 
 def _find_assigned(text: str, lowered: str, *, start: int, is_open: bool = False) -> Iterator[Span]:

@@ -30,7 +30,6 @@ from agentcli.permissions.secret_shapes import (
     find_open_secret,
     find_spans,
     is_ordinary,
-    to_bytes,
 )
 from agentcli.system.environment import is_secret_name
 from agentcli.types.hidden import make_token
@@ -160,8 +159,8 @@ class StrippedText(NamedTuple):
 
 def strip_controls(text: str) -> StrippedText | None:
     """Return what is shown of the text; None if it has no control characters."""
-    if not to_bytes(text).translate(None, _ORDINARY):
-        return None  # ten times as fast as a pattern
+    if not text.encode("latin-1", "replace").translate(None, _ORDINARY):
+        return None  # a byte for each character: ten times as fast as a pattern
     parts = re.split(f"({_NOISE})", text)
     """What is shown and what is not, by turns."""
     sizes = [*map(len, parts)]
