@@ -12,9 +12,7 @@ from datetime import UTC, date, datetime
 from difflib import get_close_matches
 
 from agentcli.providers.dialect import Model, Price
-from agentcli.providers.http.route import check_base_url
 from agentcli.system.lazy import compile_later
-from agentcli.system.strict_json import parse_whole_number
 from agentcli.types.errors import MissingKeyError, SettingsError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Usage
@@ -184,33 +182,6 @@ def require_key(key: Key | None, provider: Provider) -> Key | None:
             f"the API key from {key.source} contains characters that no API key has", hint=key.fix
         )
     return replace(key, value=value)
-
-
-def find_base_url(provider: Provider, environ: Mapping[str, str]) -> str:
-    """Return the address from the environment, or the provider's own; "" if its SDK knows it."""
-    variable = provider.base_url_env
-    value = environ.get(variable, "").strip() if variable else ""
-    if not value:
-        own = provider.base_url
-        return (
-            own if provider.platform else check_base_url(own, source=f"{provider.name}'s base_url")
-        )
-    if provider.name == "ollama":
-        value = _as_client_address(value)
-    return check_base_url(value, source=variable)
-
-
-def _as_client_address(listening: str) -> str:
-    """Return the address to connect to for a value of OLLAMA_HOST.
-
-    The variable says where the server listens: often a bare host, or every interface.
-    """
-    if "://" in listening:
-        return listening
-    host, colon, port = listening.rstrip("/").rpartition(":")
-    if not colon or parse_whole_number(port) is None:
-        host, port = listening.rstrip("/"), "11434"
-    return f"http://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"
 
 
 MILLION = 1_000_000

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
-from agentcli.providers.catalog import LOCAL, Key, Provider, find_base_url, require_key, resolve
+from agentcli.providers.catalog import LOCAL, Key, Provider, require_key, resolve
 from agentcli.providers.dialect import Dialect, Model, Price
 from agentcli.providers.failures import FailureExplainer, to_failure
 from agentcli.providers.http.direct import DirectSocket
+from agentcli.providers.http.route import find_base_url
 from agentcli.providers.http.sockets import ConnectionBroken, HttpError, Timeouts
 from agentcli.types.errors import ProviderError, SettingsError
 from agentcli.types.fast_dataclass import dataclass

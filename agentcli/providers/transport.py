@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from agentcli.providers.catalog import PROVIDERS, Key, Provider, find_base_url, require_key
+from agentcli.providers.catalog import PROVIDERS, Key, Provider, require_key
 from agentcli.providers.connection import LearnedModel, ProviderConnection, RetryPolicy
 from agentcli.providers.dialect import Dialect, Model
-from agentcli.providers.http.route import check_proxies
+from agentcli.providers.http.route import check_proxies, find_base_url
 from agentcli.providers.http.sockets import Socket, Timeouts
 from agentcli.types.errors import SettingsError
 

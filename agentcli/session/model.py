@@ -105,8 +105,9 @@ def _open_script(path: Path) -> ModelInUse:
 
 
 def _open_provider_model(settings: Settings) -> ModelInUse:
-    from agentcli.providers.catalog import compute_cost_usd, find_base_url
+    from agentcli.providers.catalog import compute_cost_usd
     from agentcli.providers.connection import LearnedModel, RetryPolicy
+    from agentcli.providers.http.route import find_base_url
     from agentcli.providers.http.sockets import Timeouts
     from agentcli.providers.transport import open_provider
     from agentcli.session.secrets import find_user_key
@@ -203,7 +204,7 @@ def choose_model(settings: Settings) -> "tuple[Model, Provider]":
 
 def _loads_tools(model: "Model", provider: "Provider", *, settings: Settings) -> bool:
     """Return whether the provider loads tools. A server at another base URL may not be able to."""
-    from agentcli.providers.catalog import find_base_url
+    from agentcli.providers.http.route import find_base_url
 
     match settings.tool_search:
         case "own":

@@ -9,8 +9,9 @@ from dataclasses import field
 from typing import ClassVar
 from urllib.parse import quote
 
-from agentcli.providers.catalog import SEARCH_ENGINES, Provider, find_base_url
+from agentcli.providers.catalog import SEARCH_ENGINES, Provider
 from agentcli.providers.http.direct import DirectSocket
+from agentcli.providers.http.route import find_base_url
 from agentcli.providers.http.sockets import ConnectionBroken, HttpError, Timeouts
 from agentcli.session.secrets import find_user_key
 from agentcli.tools.arguments import BuiltinArguments, TextCheck, declare_argument, parse_arguments

@@ -22,8 +22,8 @@ from agentcli.providers.http.http1 import Plain, ResponseHead, ResponseReader, b
 from agentcli.providers.http.route import (
     Endpoint,
     Proxy,
+    Route,
     build_tls_context,
-    find_route,
     is_loopback,
 )
 from agentcli.providers.http.sockets import (
@@ -259,7 +259,7 @@ class DirectSocket:
     ) -> None:
         self._environ = environ
         self._timeouts = timeouts or Timeouts()
-        self._route = find_route(base_url, environ)
+        self._route = Route(base_url, environ)
         self._endpoint = self._route.endpoint
         self._context: SSLContext | None = None
         self._kept: list[HttpConnection] = []

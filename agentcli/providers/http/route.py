@@ -11,12 +11,16 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from agentcli.system.lazy import compile_later
 from agentcli.system.strict_json import parse_whole_number
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from agentcli.providers.catalog import Provider
 
 # The URL of a provider: a base address in any form, and a path below it
 
@@ -33,6 +37,33 @@ def join_url(base_url: str, path: str) -> str:
         return base + question + query
     has_version = _VERSION.search(urlsplit(base).path) is not None
     return base + (unversioned if has_version else route) + question + query
+
+
+def find_base_url(provider: "Provider", environ: Mapping[str, str]) -> str:
+    """Return the address from the environment, or the provider's own; "" if its SDK knows it."""
+    variable = provider.base_url_env
+    value = environ.get(variable, "").strip() if variable else ""
+    if not value:
+        own = provider.base_url
+        return (
+            own if provider.platform else check_base_url(own, source=f"{provider.name}'s base_url")
+        )
+    if provider.name == "ollama":
+        value = _as_client_address(value)
+    return check_base_url(value, source=variable)
+
+
+def _as_client_address(listening: str) -> str:
+    """Return the address to connect to for a value of OLLAMA_HOST.
+
+    The variable says where the server listens: often a bare host, or every interface.
+    """
+    if "://" in listening:
+        return listening
+    host, colon, port = listening.rstrip("/").rpartition(":")
+    if not colon or parse_whole_number(port) is None:
+        host, port = listening.rstrip("/"), "11434"
+    return f"http://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"
 
 
 def check_base_url(base_url: str, *, source: str) -> str:
@@ -104,27 +135,22 @@ def find_proxy(endpoint: Endpoint, environ: Mapping[str, str]) -> Proxy | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The way to a provider: its address, and the proxy in between if there is one."""
+    """The way to a provider: its address, and the proxy in between if the environment names one."""
 
-    base_url: str
-    endpoint: Endpoint
-    proxy: Proxy | None
+    def __init__(self, base_url: str, environ: Mapping[str, str]) -> None:
+        self.endpoint = parse_endpoint(base_url)
+        self.proxy = find_proxy(self.endpoint, environ)
+        self._base_url = base_url
 
     def locate(self, path: str) -> tuple[str, str]:
         """Return the target of a request, and the host that its header names.
 
         A proxy gets the whole address, unless it only passes on what TLS hides."""
-        url = urlsplit(join_url(self.base_url, path))
+        url = urlsplit(join_url(self._base_url, path))
         target = url.path + (f"?{url.query}" if url.query else "")
         host = self.endpoint.authority
         return (f"http://{host}{target}" if self.proxy and not self.endpoint.tls else target), host
-
-
-def find_route(base_url: str, environ: Mapping[str, str]) -> Route:
-    endpoint = parse_endpoint(base_url)
-    return Route(base_url=base_url, endpoint=endpoint, proxy=find_proxy(endpoint, environ))
 
 
 def check_proxies(environ: Mapping[str, str]) -> None:

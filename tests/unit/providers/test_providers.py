@@ -1,6 +1,7 @@
 import pytest
 
-from agentcli.providers.catalog import PROVIDERS, Key, Provider, find_base_url, find_key
+from agentcli.providers.catalog import PROVIDERS, Key, Provider, find_key
+from agentcli.providers.http.route import find_base_url
 from agentcli.types.errors import SettingsError
 
 
