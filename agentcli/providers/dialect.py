@@ -128,8 +128,8 @@ class Dialect(Protocol):
 
         Where one of them follows a reply that says something, a body of the messages before and
         one of those from there on have the same items as a body of all of them. So a step costs
-        only what is new in it (`http/body.py`). If the provider stores the conversation (`STORED`),
-        the whole body is asked for.
+        only what is new in it (`connection.py`). If the provider stores the conversation
+        (`STORED`), the whole body is asked for.
 
         The request is already normalized (`normalize.py`): calls are answered, ids are unique,
         tool names fit, foreign echoes are gone. A call's id is `ToolCall.id`, never in its echo.

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from agentcli.providers.catalog import Key, resolve
+from agentcli.providers.connection import RequestBody
 from agentcli.providers.dialect import Model
-from agentcli.providers.http.body import RequestBody
 from agentcli.providers.normalize import NormalizedHistory
 from agentcli.providers.transport import find_dialect, open_provider
 from agentcli.types.messages import AssistantMessage, Text, ToolCall, UserMessage

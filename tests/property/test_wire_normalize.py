@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.providers.catalog import resolve
+from agentcli.providers.connection import RequestBody, encode_text
 from agentcli.providers.dialect import Model
-from agentcli.providers.http.body import RequestBody, encode_text
 from agentcli.providers.normalize import NormalizedHistory, normalize
 from agentcli.providers.transport import find_dialect
 from agentcli.types.messages import (

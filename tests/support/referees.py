@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.providers.catalog import resolve
+from agentcli.providers.connection import encode_text
 from agentcli.providers.dialect import Dialect, Model
-from agentcli.providers.http.body import encode_text
 from agentcli.providers.normalize import normalize
 from agentcli.providers.transport import find_dialect
 from agentcli.types.messages import Json, Text, UserMessage

@@ -7,8 +7,8 @@ import pytest
 
 from agentcli.providers.anthropic import messages as anthropic
 from agentcli.providers.catalog import resolve
+from agentcli.providers.connection import encode_text
 from agentcli.providers.dialect import Model
-from agentcli.providers.http.body import encode_text
 from agentcli.types.errors import ProviderErrorKind
 from agentcli.types.messages import Json, Text, UserMessage
 from agentcli.types.provider import Message, Request

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from agentcli.providers.catalog import resolve
-from agentcli.providers.dialect import Dialect, Model
-from agentcli.providers.http.body import (
+from agentcli.providers.connection import (
     CONVERSATIONS,
     PIECE_BYTES,
     RequestBody,
     count_settled,
     encode_text,
 )
+from agentcli.providers.dialect import Dialect, Model
 from agentcli.providers.transport import find_dialect
 from agentcli.types.messages import AssistantMessage, Json, Text, Thinking, ToolCall, UserMessage
 from agentcli.types.provider import Message, Request
