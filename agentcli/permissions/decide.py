@@ -11,15 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.permissions.command_patterns import MatchResult
-from agentcli.permissions.granting import (
-    add_grants,
-    compute_given,
-    decide_host,
-    find_asking_rule,
-    refuse_request,
-)
-from agentcli.permissions.readonly import ReadProver
-from agentcli.permissions.review import CallReview, LineCoverage, cover_line, unite_grants
+from agentcli.permissions.granting import decide_host, refuse_request
+from agentcli.permissions.readonly import LineCoverage, ReadProver, cover_line, unite_grants
+from agentcli.permissions.review import CallReview, compute_given, find_asking_rule
 from agentcli.permissions.rules import PermissionRule, RuleDecision
 from agentcli.permissions.shell import OpaqueLine, PlainLine
 from agentcli.permissions.subject import CallSubject, ReachedPath
@@ -98,7 +92,7 @@ class PolicyDecider:
     def decide(self, subject: CallSubject, *, mode: Mode) -> Verdict:
         """Return allow, ask or deny, with who decided and why, and with the grants."""
         review = self.review(subject, mode=mode)
-        return add_grants(review.verdict, review)
+        return review.add_grants(review.verdict)
 
     def review(self, subject: CallSubject, *, mode: Mode) -> CallReview:
         """Return what rules and mode say of a call now, before a hook or the user is asked."""

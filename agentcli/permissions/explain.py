@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from agentcli.permissions.decide import PolicyDecider, why_unreachable
-from agentcli.permissions.granting import add_grants
-from agentcli.permissions.review import LineCoverage
+from agentcli.permissions.readonly import LineCoverage
 from agentcli.permissions.shell import OpaqueLine
 from agentcli.permissions.subject import (
     KNOWN_TOOLS,
@@ -84,7 +83,7 @@ def explain(
     effect = _guess_effect(tool, tool_input, proves_read=decider.proves_read)
     subject = subjects.build(tool, tool_input, effect=effect, source=_name_source(tool))
     review = decider.review(subject, mode=mode)
-    verdict = _refuse_unreachable(add_grants(review.verdict, review), subject)
+    verdict = _refuse_unreachable(review.add_grants(review.verdict), subject)
     is_open = verdict.decision == "ask" and verdict.by == "mode"
     suggestion = suggest_rules(review) if is_open else None
     return Explanation(

@@ -1,7 +1,6 @@
-"""The grants of a command beyond the sandbox: by its rules, hosts for every command, its request.
+"""What a command asks for beyond the sandbox: its request, and hosts and signatures while it runs.
 
-The result is the one value in the verdict. The user sees it, the log records it, and the sandbox is
-made from it.
+What it gets by rules and by its request is computed in `review`.
 """
 
 import asyncio
@@ -12,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from agentcli.permissions.review import CallReview
 from agentcli.permissions.rules import PermissionRule, make_answer_rule
 from agentcli.permissions.subject import CallSubject
 from agentcli.system.files import is_socket
@@ -22,7 +20,7 @@ from agentcli.system.hosts import USUAL_PORTS, HostPattern, join_port, parse_hos
 from agentcli.system.reserved import find_reserved, is_protected
 from agentcli.system.temporary import TEMPORARY
 from agentcli.types.fast_dataclass import dataclass
-from agentcli.types.grants import NO_GRANTS, NO_REQUEST, WITHOUT_SANDBOX, Grants
+from agentcli.types.grants import Grants
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect
 from agentcli.types.verdicts import (
@@ -43,62 +41,6 @@ _SHARED = (_RUN_OF_USERS, *TEMPORARY)
 """Directories of all programs, where they keep sockets, of ssh agents too."""
 _ACTS = {"computer": "look "}
 """What a page may do with the hosts that it reaches for itself."""
-
-
-def compute_given(grants: Grants, rules: Sequence[PermissionRule]) -> Grants:
-    """Return the grants of a command's rules, with the hosts that rules give to every command.
-
-    What a rule denies or asks about is left out. The whole network is left out if there is such a
-    rule: nobody could hold it to that."""
-    strict = [rule for rule in rules if rule.hosts and rule.decision != "allow"]
-    hosts = [host for rule in rules if rule.decision == "allow" for host in rule.hosts]
-    given = grants | Grants(hosts=tuple(hosts))
-    return replace(
-        given,
-        network=given.network and not strict,
-        hosts=tuple(
-            host for host in given.hosts if not any(rule.matches_host(host) for rule in strict)
-        ),
-    )
-
-
-def add_grants(verdict: Verdict, review: CallReview) -> Verdict:
-    """Return the verdict on a command with all its grants.
-
-    If the command needs more than rules give, the verdict asks for exactly what it would get."""
-    subject = review.subject
-    if subject.line is None or verdict.decision == "deny":
-        return verdict
-    if not review.has_sandbox:
-        return replace(verdict, grants=WITHOUT_SANDBOX)
-    given = compute_given(verdict.grants, review.rules)
-    if subject.request is NO_REQUEST:
-        return replace(verdict, grants=given)
-    missing = find_missing(subject.request.grants, given, workspace=subject.root)
-    if missing == NO_GRANTS:
-        return replace(verdict, grants=given)
-    reason = f"it asks for {missing.describe_more()}"
-    asking = find_asking_rule(subject, review.rules)
-    if asking is not None:
-        reason = f"{reason}, and {asking.explain('requires approval')}"
-    if verdict.decision == "ask":
-        return replace(verdict, reason=f"{verdict.reason}; {reason}", grants=given | missing)
-    return Verdict(
-        decision="ask",
-        by="rule" if asking else "mode",
-        reason=reason,
-        rule=str(asking) if asking else None,
-        grants=given | missing,
-    )
-
-
-def find_asking_rule(
-    subject: CallSubject, rules: Sequence[PermissionRule]
-) -> PermissionRule | None:
-    """Return the rule that asks about a requested host each time, or None."""
-    hosts = subject.request.grants.hosts
-    asking = (rule for rule in rules if rule.decision == "ask" and rule.hosts)
-    return next((rule for rule in asking if any(map(rule.matches_host, hosts))), None)
 
 
 def refuse_request(

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from agentcli.permissions.decide import PolicyDecider
-from agentcli.permissions.granting import add_grants
 from agentcli.permissions.review import CallReview, EvaluationRequest
 from agentcli.permissions.rules import make_answer_rule, make_line_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
@@ -140,7 +139,7 @@ class PolicyJudge:
         if on_call.by == "evaluator" and self._evaluator is not None:
             on_call = await self._evaluator(self._build_evaluation(case, on_call))
             case = self._renew(case)
-        verdict = add_grants(on_call, case.review)
+        verdict = case.review.add_grants(on_call)
         if verdict.decision != "ask":
             return verdict
         if answer := await self._ask_hooks(case, on_call):
@@ -150,7 +149,7 @@ class PolicyJudge:
         async with self._one_approval_at_a_time:
             # The answer to the previous question may have been "for the whole session".
             case = self._renew(case)
-            now = add_grants(_apply_hooks(case.review.verdict, by_hooks), case.review)
+            now = case.review.add_grants(_apply_hooks(case.review.verdict, by_hooks))
             if now.decision != "ask":
                 return now
             answer = await self._ask(case, verdict)
@@ -171,7 +170,7 @@ class PolicyJudge:
             return _make_hook_verdict("deny", said)
         if said.decision != "allow" or verdict.by != "mode":
             return None
-        allowed = add_grants(_make_hook_verdict("allow", said), self._renew(case).review)
+        allowed = self._renew(case).review.add_grants(_make_hook_verdict("allow", said))
         return allowed if allowed.decision == "allow" else None
 
     def _build_evaluation(self, case: _JudgedCall, verdict: Verdict) -> EvaluationRequest:

@@ -2,17 +2,26 @@
 
 What is not proven may still be harmless; the user is only asked about it. The proof is about the
 words. It relies on a shell without aliases, functions or CDPATH of its own, and on the sandbox to
-limit what can be read.
+limit what can be read. What needs a rule, because it is not proven, is covered part by part.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
+from operator import and_, or_
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.permissions import git_reads
 from agentcli.permissions.reader_options import Unproven
 from agentcli.permissions.readers import BUILT_IN, READERS
 from agentcli.permissions.shell import OpaqueLine, PlainLine, ShellPart, parse_line
+from agentcli.types.fast_dataclass import dataclass
+from agentcli.types.grants import NO_GRANTS, Grants
+
+if TYPE_CHECKING:
+    from agentcli.permissions.rules import PermissionRule
+    from agentcli.permissions.subject import CallSubject
 
 _MOST_DIRECTORIES = 8
 
@@ -154,3 +163,141 @@ def _follow_cd(part: ShellPart, directories: set[Path]) -> tuple[str | None, set
         return "cd needs one plain directory", set()
     directories = directories | {directory / operands[0].text for directory in directories}
     return None, directories if len(directories) <= _MOST_DIRECTORIES else set()
+
+
+# How far a command line is covered. A part is covered if it is proven to only read, or if a rule
+# allows it. A line that is not plain cannot be split into parts, so no rule covers it.
+
+
+@dataclass(frozen=True, slots=True)
+class UncoveredPart:
+    part: ShellPart
+    reason: str
+
+    @property
+    def is_unmatched(self) -> bool:
+        """True if the only reason is that no rule allows it."""
+        return self.reason == _describe_unmatched(self.part)
+
+
+def _describe_unmatched(part: ShellPart) -> str:
+    return f"no rule allows {part.source}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoveredPart:
+    """One command of a line, with all that rules and the read-only proof say of it."""
+
+    part: ShellPart
+    why_not_read: str | None
+    """The reason why it is not known to only read; None if it only reads."""
+    needs_rule: bool
+    rules: "tuple[PermissionRule, ...]"
+    """The rules that cover it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineCoverage:
+    parts: tuple[CoveredPart, ...]
+    why_not_read: str | None
+    """The reason why the line is not known to only read; None if it only reads."""
+    needs_rule: bool
+    """True if a part of it does."""
+    uncovered: tuple[UncoveredPart, ...]
+    """The parts that still need to be allowed."""
+    deciding: tuple[UncoveredPart, ...]
+    """Every part whose rules decide what the line is granted, allowed or not."""
+    used: "tuple[PermissionRule, ...]"
+    """The first rule that covers each deciding part."""
+    grants: Grants
+    """The grants of the line. No part gets what only another part was granted."""
+
+
+def cover_line(
+    line: PlainLine,
+    subject: "CallSubject",
+    *,
+    rules: "Sequence[PermissionRule]",
+    prover: ReadProver,
+    reads_alone: bool,
+) -> LineCoverage:
+    """Return how far the rules cover a line. With `reads_alone`, a proven read needs no rule."""
+    allowing = [rule for rule in rules if rule.decision == "allow" and rule.command]
+    alone = len(line.parts) == 1
+    parts: list[CoveredPart] = []
+    uncovered: list[UncoveredPart] = []
+    for part, why_not_read in zip(line.parts, prover.why_parts_not_read_only(line), strict=True):
+        matching = list(_find_matching(part, allowing, alone=alone))
+        covering = tuple(rule for rule, beyond in matching if beyond is None)
+        needs_rule = bool(why_not_read) or not (reads_alone or part.program == "cd")
+        parts.append(
+            CoveredPart(part=part, why_not_read=why_not_read, needs_rule=needs_rule, rules=covering)
+        )
+        if needs_rule:
+            reason = _why_not_here(part, line, subject=subject, prover=prover)
+            if reason is None and not covering:
+                reason = _why_not_matched(part, matching)
+            uncovered += [UncoveredPart(part, reason)] if reason else []
+    needing = [one for one in parts if one.needs_rule]
+    if needing:
+        uncovered += _find_leaving_workspace(line, subject)
+    deciding = needing or [one for one in parts if one.part.program != "cd"]
+    by_part = {id(one.part): one for one in uncovered}
+    return LineCoverage(
+        parts=tuple(parts),
+        why_not_read=next((one.why_not_read for one in parts if one.why_not_read), None),
+        needs_rule=bool(needing),
+        uncovered=tuple(uncovered),
+        deciding=tuple(
+            by_part.get(id(one.part)) or UncoveredPart(one.part, _describe_unmatched(one.part))
+            for one in deciding
+        ),
+        used=tuple(one.rules[0] for one in deciding if one.rules),
+        grants=reduce(and_, (unite_grants(one.rules) for one in deciding))
+        if deciding
+        else NO_GRANTS,
+    )
+
+
+def _find_matching(
+    part: ShellPart, rules: "Iterable[PermissionRule]", *, alone: bool
+) -> "Iterator[tuple[PermissionRule, str | None]]":
+    """Yield the rules that begin like the part, each with what in the part goes beyond it."""
+    for rule in rules:
+        if rule.command is not None and rule.command.begins(part):
+            yield rule, rule.command.why_not_covered(part, alone=alone)
+
+
+def _why_not_here(
+    part: ShellPart, line: PlainLine, *, subject: "CallSubject", prover: ReadProver
+) -> str | None:
+    """Return why no rule can cover this program; None if one can."""
+    if prover.is_of_workspace(part.program):
+        return f"{part.program} is a file in the workspace, not an installed program"
+    if "/" in part.program and not part.program.startswith("/"):
+        moves = any(other.program == "cd" for other in line.parts)
+        if moves or subject.cwd != subject.root:
+            return f"{part.program} may not be the file in the workspace root"
+    return None
+
+
+def _why_not_matched(
+    part: ShellPart, matching: "Sequence[tuple[PermissionRule, str | None]]"
+) -> str:
+    for rule, beyond in matching:
+        return f"rule {rule} does not cover this: {beyond}"
+    return _describe_unmatched(part)
+
+
+def unite_grants(rules: "Iterable[PermissionRule]") -> Grants:
+    return reduce(or_, (rule.grants for rule in rules), NO_GRANTS)
+
+
+def _find_leaving_workspace(line: PlainLine, subject: "CallSubject") -> Iterator[UncoveredPart]:
+    """Yield each `cd` that leaves the workspace. Rules are about commands inside it."""
+    directory = subject.cwd
+    for part in line.parts:
+        if part.program == "cd" and len(part.words) == 2:
+            directory = Path(os.path.realpath(directory / part.words[1].text))
+            if not any(directory.is_relative_to(root) for root in subject.roots):
+                yield UncoveredPart(part, f"{part.source} leaves the workspace")

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from agentcli.permissions import programs
 from agentcli.permissions.reader_options import split_names
-from agentcli.permissions.review import CallReview, UncoveredPart
+from agentcli.permissions.readonly import UncoveredPart
+from agentcli.permissions.review import CallReview
 from agentcli.permissions.rules import RuleError, parse_rule
 from agentcli.permissions.shell import OpaqueLine, ShellPart
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject
