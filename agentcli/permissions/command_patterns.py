@@ -6,6 +6,7 @@ order of options. If the line does not show what runs, they match as `MAYBE`.
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from fnmatch import fnmatchcase
@@ -104,10 +105,11 @@ class CommandPattern:
 
         `alone` means that the part is the whole line, so nothing is piped into it.
         """
-        argv, launcher = part.argv, programs.find_launcher(part.argv)
+        argv = part.argv
         if not self.is_prefix:
-            not_safe = programs.runs_others(argv[0]) and not alone
+            not_safe = not alone and programs.runs_others(argv[0])
             return f"{argv[0]} is allowed only as the whole line" if not_safe else None
+        launcher = programs.find_launcher(argv)
         if launcher and len(self.words) <= len(launcher):
             return f"{' '.join(launcher)} runs another program"
         if not launcher and programs.runs_others(argv[0]) and not _runs_script(argv):
@@ -193,6 +195,22 @@ class CommandPattern:
         options = [word for word in wanted if word.startswith("-")]
         others = [word for word in wanted if not word.startswith("-")]
         return all(_has_option(given, option) for option in options) and _follow(given, others)
+
+
+def suggest_pattern(part: ShellPart, *, alone: bool, exactly: bool) -> str | None:
+    """Return the pattern to offer for a part: its first words, or else, or `exactly`, all of them.
+
+    Return None if no allow rule can cover it. `alone` means that the part is the whole line."""
+    begin = () if exactly else programs.find_beginning(part.argv)
+    wider = [shlex.join(begin) + ANY_WORDS] if begin else []
+    for text in (*wider, shlex.join(part.argv)):
+        try:
+            pattern = CommandPattern.parse(text, allows=True)
+        except ValueError:
+            continue
+        if pattern.covers(part, alone=alone):
+            return text
+    return None
 
 
 def _runs_script(argv: Sequence[str]) -> bool:

@@ -305,3 +305,60 @@ def reads_code(argv: Sequence[str]) -> bool:
 def _interprets_input(argv: Sequence[str]) -> bool:
     is_interpreter = get_program_name(argv[0]) in INTERPRETERS
     return is_interpreter and not any(is_script(word) for word in argv[1:])
+
+
+# The words of a command that a rule for it should name
+
+
+_ANY_WORDS_ARE_FINE = split_names(
+    """pytest tox nox ruff mypy pyright black isort flake8 pylint coverage jest vitest mocha eslint
+    prettier tsc rspec rubocop phpunit ctest shellcheck gofmt rustfmt clang-format"""
+)
+_HAVE_SUBCOMMANDS = split_names(
+    """git npm pnpm yarn bun cargo go make just task pip uv poetry gh docker podman kubectl
+    terraform dotnet mvn gradle bundle rails mix composer apt brew"""
+)
+_RUN_NAMED_SCRIPTS = split_names("npm pnpm yarn bun")
+_DESTROYING = {
+    "push": split_names(
+        "-f --force --force-with-lease --force-if-includes -d --delete --mirror --prune"
+    ),
+    "reset": split_names("--hard --merge --keep"),
+    "clean": split_names("-f --force"),
+    "branch": split_names("-D -d --delete -f --force -M -C"),
+    "checkout": split_names("-- . -f --force -B"),
+    "switch": split_names("-f --force --discard-changes -C"),
+    "restore": split_names(". -- -W --worktree"),
+    "tag": split_names("-d --delete -f --force"),
+    "stash": split_names("drop clear"),
+    "reflog": split_names("expire delete"),
+    "worktree": split_names("remove"),
+}
+"""Words of git commands that destroy something for good."""
+
+
+def find_beginning(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words that say what the command is about; empty if all of them do.
+
+    A rule for them is narrow: a known test or build tool with any words, or a command with its
+    subcommand."""
+    program = get_program_name(argv[0])
+    if program == "git" and _destroys(argv[1:]):
+        return ()
+    if launcher := find_launcher(argv):
+        return argv[: len(launcher) + 1]
+    if argv[0] in _ANY_WORDS_ARE_FINE:
+        return argv[:1]
+    if argv[0] in _HAVE_SUBCOMMANDS and len(argv) > 1 and not argv[1].startswith("-"):
+        return argv[:3] if program in _RUN_NAMED_SCRIPTS and argv[1] == "run" else argv[:2]
+    return argv[:2] if program in INTERPRETERS and len(argv) > 1 else ()
+
+
+def _destroys(words: tuple[str, ...]) -> bool:
+    destroying = _DESTROYING.get(words[0], frozenset()) if words else frozenset()
+    for word in words[1:]:
+        letters = [f"-{letter}" for letter in word[1:]] if re.match(r"-[A-Za-z]", word) else []
+        if word.partition("=")[0] in destroying or destroying & set(letters):
+            return True
+    # In a push, `+main` forces and `:main` deletes.
+    return words[:1] == ("push",) and any(word.startswith(("+", ":")) for word in words[2:])

@@ -1,8 +1,4 @@
-"""The rules that would allow a call from now on, exactly as they would be stored.
-
-A suggestion is narrow: a known test or build tool with any words, a command with its subcommand,
-or else the exact command.
-"""
+"""The rules that would allow a call from now on, exactly as they would be stored."""
 
 import re
 import shlex
@@ -10,12 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.permissions import programs
-from agentcli.permissions.reader_options import split_names
+from agentcli.permissions.command_patterns import suggest_pattern
 from agentcli.permissions.readonly import UncoveredPart
 from agentcli.permissions.review import CallReview
 from agentcli.permissions.rules import RuleError, parse_rule
-from agentcli.permissions.shell import OpaqueLine, ShellPart
+from agentcli.permissions.shell import OpaqueLine
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject
 from agentcli.system.grants import format_grants
 from agentcli.system.hosts import name_host
@@ -23,33 +18,6 @@ from agentcli.system.lazy import compile_later
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.own_tools import EDITING
 from agentcli.types.verdicts import RuleSuggestion
-
-_ANY_WORDS_ARE_FINE = split_names(
-    """pytest tox nox ruff mypy pyright black isort flake8 pylint coverage jest vitest mocha eslint
-    prettier tsc rspec rubocop phpunit ctest shellcheck gofmt rustfmt clang-format"""
-)
-_HAVE_SUBCOMMANDS = split_names(
-    """git npm pnpm yarn bun cargo go make just task pip uv poetry gh docker podman kubectl
-    terraform dotnet mvn gradle bundle rails mix composer apt brew"""
-)
-_RUN_NAMED_SCRIPTS = split_names("npm pnpm yarn bun")
-_DESTROYING = {
-    "push": split_names(
-        "-f --force --force-with-lease --force-if-includes -d --delete --mirror --prune"
-    ),
-    "reset": split_names("--hard --merge --keep"),
-    "clean": split_names("-f --force"),
-    "branch": split_names("-D -d --delete -f --force -M -C"),
-    "checkout": split_names("-- . -f --force -B"),
-    "switch": split_names("-f --force --discard-changes -C"),
-    "restore": split_names(". -- -W --worktree"),
-    "tag": split_names("-d --delete -f --force"),
-    "stash": split_names("drop clear"),
-    "reflog": split_names("expire delete"),
-    "worktree": split_names("remove"),
-}
-"""Words of git commands that destroy something for good."""
-
 
 WORKSPACE_EDITS = "edit(./**)"
 _EVERY_COMMAND = "bash"
@@ -141,48 +109,13 @@ def _suggest_for_host(subject: CallSubject) -> str:
 
 
 def _suggest_for_part(uncovered: UncoveredPart, *, alone: bool, exactly: bool) -> str:
-    """Return the first form that is a valid rule and covers the part."""
     part = uncovered.part
-    begin = () if exactly else _find_beginning(part.argv)
-    wider = [f"bash({shlex.join(begin)}:*)"] if begin else []
-    for text in (*wider, f"bash({shlex.join(part.argv)})"):
-        if part.program != "cd" and _covers(text, part, alone=alone):
-            return text
+    is_named = part.program != "cd"
+    if is_named and (pattern := suggest_pattern(part, alone=alone, exactly=exactly)):
+        return f"bash({pattern})"
     if uncovered.is_unmatched:
         raise RuleError(f"no rule can be saved for {part.program} with these arguments")
     raise RuleError(uncovered.reason)
-
-
-def _find_beginning(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words that say what the command is about; empty if all of them do."""
-    program = programs.get_program_name(argv[0])
-    if program == "git" and _destroys(argv[1:]):
-        return ()
-    if launcher := programs.find_launcher(argv):
-        return argv[: len(launcher) + 1]
-    if argv[0] in _ANY_WORDS_ARE_FINE:
-        return argv[:1]
-    if argv[0] in _HAVE_SUBCOMMANDS and len(argv) > 1 and not argv[1].startswith("-"):
-        return argv[:3] if program in _RUN_NAMED_SCRIPTS and argv[1] == "run" else argv[:2]
-    return argv[:2] if program in programs.INTERPRETERS and len(argv) > 1 else ()
-
-
-def _destroys(words: tuple[str, ...]) -> bool:
-    destroying = _DESTROYING.get(words[0], frozenset()) if words else frozenset()
-    for word in words[1:]:
-        letters = [f"-{letter}" for letter in word[1:]] if re.match(r"-[A-Za-z]", word) else []
-        if word.partition("=")[0] in destroying or destroying & set(letters):
-            return True
-    # In a push, `+main` forces and `:main` deletes.
-    return words[:1] == ("push",) and any(word.startswith(("+", ":")) for word in words[2:])
-
-
-def _covers(text: str, part: ShellPart, *, alone: bool) -> bool:
-    try:
-        command = parse_rule(text, "allow", source="session").command
-    except RuleError:
-        return False
-    return command is not None and command.covers(part, alone=alone)
 
 
 _GLOB_CHARACTERS = compile_later(r"([*?\[])")
