@@ -61,6 +61,7 @@ class SandboxHost:
         self._sandbox = Lazy(self._choose_sandbox)
         self._private = Lazy(self.create_private_directory)
         self._home = Lazy(self._open_home)
+        self._prover = Lazy(self._build_prover)
         self._ripgrep: tuple[Path, ...] = ()
         """A directory for PATH with a link to our own ripgrep, and its target, if needed."""
         self._proxies: list[NetworkProxy] = []
@@ -69,11 +70,13 @@ class SandboxHost:
         self._is_needed = False
 
     def prepare(self, run_probe: RunProbe) -> Sandbox | None:
-        """Make the sandbox ahead, perhaps in another thread.
+        """Make the sandbox and the proof of reading ahead, perhaps in another thread.
 
         Warnings are held back until it is needed.
         `run_probe` runs the proof, if it is not made yet."""
-        return self._sandbox.get(partial(self._choose_sandbox, run_probe))
+        sandbox = self._sandbox.get(partial(self._choose_sandbox, run_probe))
+        self._prover.get()
+        return sandbox
 
     @property
     def sandbox(self) -> Sandbox | None:
@@ -98,15 +101,16 @@ class SandboxHost:
         """False if no sandbox works here, unless the user turned it off: they accepted that."""
         return self.sandbox is not None or self._settings.sandbox == "off"
 
-    @cached_property
-    def prover(self) -> "ReadProver":
+    def _build_prover(self) -> "ReadProver":
         from agentcli.permissions.readonly import ReadProver, build_path_lookup
 
+        sandbox = self._sandbox.get()
+        environ = os.environ if sandbox is None else self.build_confined_environ()
         return ReadProver(
             workspace=self._settings.workspace,
-            resolve=build_path_lookup(self.build_environ().get("PATH", "")),
+            resolve=build_path_lookup(environ.get("PATH", "")),
             cwd=lambda: self.directory.path,
-            home=self._find_home() if self.sandbox else None,
+            home=self._find_home() if sandbox else None,
         )
 
     def open_proxy(
@@ -170,13 +174,13 @@ class SandboxHost:
         from agentcli.permissions.decide import CommandConditions
 
         return CommandConditions(
-            prover=self.prover,
+            prover=self._prover.get(),
             is_confined=self.may_run_commands,
             has_sandbox=self.sandbox is not None,
         )
 
     def proves_read(self, command: str) -> bool:
-        return self.may_run_commands and self.prover.reads(command)
+        return self.may_run_commands and self._prover.get().reads(command)
 
     def build_sandbox(
         self,
