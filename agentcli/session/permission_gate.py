@@ -21,7 +21,6 @@ from agentcli.session.sandbox_host import SandboxHost
 from agentcli.settings import RULES_FILE, get_user_directory
 from agentcli.system.files import build_unwritable_error
 from agentcli.system.hosts import join_port
-from agentcli.system.lazy import Lazy
 from agentcli.types.computer import COMPUTER
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Fact
@@ -113,7 +112,6 @@ class PermissionGate:
         self._calls: dict[str, tuple[PreparedCall, Delegation | None]] = {}
         """The calls that were judged last, for questions while their commands run."""
         self._one_question_at_a_time = asyncio.Lock()
-        self._decider = Lazy(self._build_decider)
 
     async def judge(
         self, call: PreparedCall, /, *, preview: Preview, child: Delegation | None = None
@@ -149,7 +147,7 @@ class PermissionGate:
         """Return why a rule denies a user's own request to a server, or "" if none does."""
         name = f"{server}__{what}"
         subject = self._subjects.build(name, {}, effect=Effect.READ, source=f"mcp {server}")
-        verdict = self._decider.get().decide(subject, mode="ask")
+        verdict = self._decider.decide(subject, mode="ask")
         return verdict.reason if verdict.decision == "deny" else ""
 
     def mark_untrusted(self) -> None:
@@ -187,12 +185,12 @@ class PermissionGate:
     @property
     def agreed_rules(self) -> "Sequence[PermissionRule]":
         """The rules that the user approved, for this session or for less."""
-        return self._decider.made.session_rules if self._decider.made else ()
+        return self._decider.session_rules if self._calls else ()
 
     def end_turn(self) -> None:
         """Forget the answers that were for the turn alone."""
-        if self._decider.made:
-            self._decider.made.drop("turn")
+        if self._calls:  # otherwise nothing was asked
+            self._decider.drop("turn")
             self._signature_judge.drop("turn")
 
     def store_rules(
@@ -217,7 +215,7 @@ class PermissionGate:
         from agentcli.permissions.subject import ReachedPath
 
         root = self._settings.workspace
-        return lambda path: self._decider.get().denies_reading(
+        return lambda path: self._decider.denies_reading(
             ReachedPath(path, Path(os.path.realpath(path))), root=root
         )
 
@@ -230,7 +228,7 @@ class PermissionGate:
 
         return PolicyJudge(
             mode=self._mode,
-            decider=self._decider.get(),
+            decider=self._decider,
             subjects=self._subjects,
             ask_user=self.ask if self._ask_user else None,
             hooks=self._hooks,
@@ -241,7 +239,7 @@ class PermissionGate:
     def _host_judge(self) -> "HostJudge":
         from agentcli.permissions.granting import HostJudge
 
-        decider = self._decider.get()
+        decider = self._decider
         return HostJudge(
             decide=decider.decide_host,
             add_rule=decider.add,
@@ -282,7 +280,7 @@ class PermissionGate:
         """Build a judge of hosts that pages lead to, each judged like a call of its own."""
         from agentcli.permissions.granting import HostJudge
 
-        decider = self._decider.get()
+        decider = self._decider
 
         def decide(host: str, port: int, grants: Grants) -> Verdict:
             return decider.decide(build_subject(host, port), mode=self.mode)
@@ -315,7 +313,8 @@ class PermissionGate:
             own=self.host.readable.by_tools,
         )
 
-    def _build_decider(self) -> "PolicyDecider":
+    @cached_property
+    def _decider(self) -> "PolicyDecider":
         from agentcli.permissions.decide import PolicyDecider
 
         return PolicyDecider(
