@@ -388,11 +388,9 @@ def _build_tool_result(result: ToolResult, duration_s: float) -> JsonRow:
     return fields
 
 
-def build_display(details: Details | None) -> JsonRow | None:
-    """Return what a call did, or would do, for the user. None if there is nothing to show."""
+def build_display(details: Details) -> JsonRow:
+    """Return what a call did, or would do, for the user."""
     match details:
-        case None:
-            return None
         case Command(output_lines=lines):
             return {"kind": "command", "lines": lines}
         case Diff():

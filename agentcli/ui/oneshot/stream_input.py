@@ -280,5 +280,5 @@ def _build_question(name: str, question: Question) -> JsonRow:
         "child": question.child.role if question.child else None,
         "session_covers": suggestion.session,
         "rules": list(suggestion.describe_rules()),
-        "display": build_display(question.preview),
+        "display": build_display(question.preview) if question.preview else None,
     }
