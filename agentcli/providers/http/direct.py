@@ -122,7 +122,8 @@ async def connect(
 
 
 async def _open(endpoint: Endpoint, *, tls: Callable[[], ssl.SSLContext]) -> HttpConnection:
-    addresses = await resolve(endpoint.host, endpoint.port)
+    host = endpoint.host
+    addresses = [host] if endpoint.is_numeric else await resolve(host, endpoint.port)
     for address in addresses[:-1]:
         try:
             async with asyncio.timeout(FIRST_ADDRESSES_S):

@@ -96,6 +96,8 @@ class Endpoint:
     host: str
     port: int
     tls: bool
+    is_numeric: bool = False
+    """True if the host is known to be an address, so that there is nothing to look up."""
 
     @property
     def authority(self) -> str:
@@ -118,10 +120,12 @@ class Proxy:
 
 def parse_endpoint(url: str) -> Endpoint:
     parts = urlsplit(url)
+    host = parts.hostname or ""
     return Endpoint(
-        host=parts.hostname or "",
+        host=host,
         port=parts.port or _PORT_OF_SCHEME[parts.scheme],
         tls=parts.scheme == "https",
+        is_numeric=_parse_address(host) is not None,
     )
 
 

@@ -18,6 +18,14 @@ def test_place_has_the_usual_port() -> None:
 
 
 @pytest.mark.parametrize(
+    ("host", "is_numeric"),
+    [("127.0.0.1", True), ("[::1]", True), ("127.1", False), ("localhost", False)],
+)
+def test_address_needs_no_lookup(host: str, is_numeric: bool) -> None:
+    assert parse_endpoint(f"http://{host}:81").is_numeric is is_numeric
+
+
+@pytest.mark.parametrize(
     ("url", "authority"),
     [
         ("https://a.example", "a.example"),
