@@ -102,6 +102,8 @@ class RuleSuggestion:
 
     def describe_rules(self) -> tuple[str, ...]:
         """Return each rule with what it would give, in one line for the user."""
+        if self.grants == NO_GRANTS:
+            return self.rules
         more = self.grants.describe_more()
         return tuple(f"{rule} with {more}" if more else rule for rule in self.rules)
 
