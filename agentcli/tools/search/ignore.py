@@ -264,4 +264,5 @@ class IgnoreRules:
 
 
 def _read_git_rules(directory: Path) -> tuple[IgnoreRule, ...]:
-    return (*read_git_excludes(directory), *read_rules(directory / ".gitignore"))
+    excludes = read_git_excludes(directory) if _is_there(directory / ".git") else ()
+    return (*excludes, *read_rules(directory / ".gitignore"))
