@@ -60,18 +60,18 @@ class PolicyDecider:
         rules: Sequence[PermissionRule],
         find_conditions: Callable[[], CommandConditions],
         is_untrusted: Callable[[], bool] = lambda: False,
-        own: Sequence[Path] = (),
+        list_own: Callable[[], Sequence[Path]] = tuple,
         asks_outside: bool = False,
         keeps_sandbox: bool = False,
     ) -> None:
         """`find_conditions` may start a sandbox to find out, so it is called for commands alone.
-        `is_untrusted` returns whether text from outside the workspace is in the conversation. `own`
-        are agentcli's directories, which no command is granted. `asks_outside` means that there is
-        a user to ask about reading a path outside the workspace, which otherwise fails.
-        `keeps_sandbox` means that no command may run outside of it."""
+        `is_untrusted` returns whether text from outside the workspace is in the conversation.
+        `list_own` returns agentcli's directories, which no command is granted. `asks_outside` means
+        that there is a user to ask about reading a path outside the workspace, which otherwise
+        fails. `keeps_sandbox` means that no command may run outside of it."""
         self._rules = list(rules)
         self._find_conditions = find_conditions
-        self._own = own
+        self._list_own = list_own
         self._is_untrusted = is_untrusted
         self._asks_outside = asks_outside
         self._keeps_sandbox = keeps_sandbox
@@ -294,7 +294,9 @@ class PolicyDecider:
         if has_sandbox:
             given = compute_given((allows.grants if allows else NO_GRANTS) | subject.added, rules)
             missing = find_missing(asked, given, workspace=subject.root)
-        refusal = refuse_request(subject, rules, own=self._own, keeps_sandbox=self._keeps_sandbox)
+        refusal = refuse_request(
+            subject, rules, own=self._list_own(), keeps_sandbox=self._keeps_sandbox
+        )
         return _RequestReview(refusal=refusal, asks_each_time=asks, missing=missing)
 
     def _cover(

@@ -321,7 +321,7 @@ class PermissionGate:
             rules=self._rules,
             find_conditions=self.host.find_conditions,
             is_untrusted=lambda: self._provenance.is_untrusted,
-            own=self.host.own.all,
+            list_own=lambda: self.host.own.all,
             asks_outside=self.can_ask,
             keeps_sandbox=bool(self._settings.managed) and keeps_sandbox(self._settings),
         )

@@ -200,7 +200,7 @@ def _build_decider(
         find_conditions=lambda: CommandConditions(
             prover=prover, is_confined=is_confined, has_sandbox=has_sandbox
         ),
-        own=own.all,
+        list_own=lambda: own.all,
         asks_outside=asks_outside,
     )
 

@@ -129,7 +129,7 @@ def court_of(
         find_conditions=lambda: CommandConditions(
             prover=prover, is_confined=is_confined, has_sandbox=has_sandbox
         ),
-        own=own,
+        list_own=lambda: own,
     )
     judge = PolicyJudge(
         mode=CurrentMode(value=mode),
