@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from agentcli.permissions.review import EvaluationRequest
+from agentcli.permissions.judge import EvaluationRequest
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.errors import ProviderError

@@ -1,6 +1,6 @@
 """What a command asks for beyond the sandbox: its request, and hosts and signatures while it runs.
 
-What it gets by rules and by its request is computed in `review`.
+What it gets by rules and by its request is computed in `decide`.
 """
 
 import asyncio

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from agentcli.permissions.decide import PolicyDecider
-from agentcli.permissions.review import CallReview, EvaluationRequest
+from agentcli.permissions.decide import CallReview, PolicyDecider
 from agentcli.permissions.rules import make_answer_rule, make_line_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import (
@@ -22,7 +21,7 @@ from agentcli.permissions.suggest import (
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS
-from agentcli.types.messages import Json
+from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import Details, Effect, PreparedCall
 from agentcli.types.verdicts import (
     WIDE,
@@ -31,6 +30,7 @@ from agentcli.types.verdicts import (
     CurrentMode,
     Decision,
     Delegation,
+    Mode,
     Preview,
     Question,
     RuleSuggestion,
@@ -39,6 +39,19 @@ from agentcli.types.verdicts import (
 
 if TYPE_CHECKING:
     from agentcli.permissions.hooks import HookRunner, HookVerdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRequest:
+    """A call that a model is asked to evaluate."""
+
+    call: ToolCall
+    effect: Effect
+    workspace: str
+    mode: Mode
+    verdict: Verdict
+    """The `ask` that holds if there is no evaluation, with the rule that wants one."""
+
 
 Evaluate: TypeAlias = Callable[[EvaluationRequest], Awaitable[Verdict]]
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from agentcli.permissions.decide import PolicyDecider
-from agentcli.permissions.review import CallReview
+from agentcli.permissions.decide import CallReview, PolicyDecider
 from agentcli.permissions.rules import parse_rule
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject, SubjectFactory
 from agentcli.permissions.suggest import suggest_rules

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.permissions.command_patterns import suggest_pattern
+from agentcli.permissions.decide import CallReview
 from agentcli.permissions.readonly import UncoveredPart
-from agentcli.permissions.review import CallReview
 from agentcli.permissions.rules import RuleError, parse_rule
 from agentcli.permissions.shell import OpaqueLine
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject

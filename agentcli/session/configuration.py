@@ -152,7 +152,7 @@ class Configuration:
         """The hosts that rules give to every command."""
         if not any(rule.hosts for rule in self.rules):
             return ()
-        from agentcli.permissions.review import compute_given
+        from agentcli.permissions.decide import compute_given
 
         return compute_given(NO_GRANTS, self.rules).hosts
 

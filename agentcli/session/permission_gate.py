@@ -44,9 +44,8 @@ if TYPE_CHECKING:
     from agentcli.permissions.decide import PolicyDecider
     from agentcli.permissions.granting import HostJudge, RunningCommand, SignatureJudge
     from agentcli.permissions.hooks import HookRunner
-    from agentcli.permissions.judge import PolicyJudge
+    from agentcli.permissions.judge import EvaluationRequest, PolicyJudge
     from agentcli.permissions.provenance import OriginTracker
-    from agentcli.permissions.review import EvaluationRequest
     from agentcli.permissions.rules import PermissionRule
     from agentcli.permissions.subject import CallSubject, SubjectFactory
 

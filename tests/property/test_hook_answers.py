@@ -10,7 +10,7 @@ from agentcli.permissions.evaluator import ModelEvaluator
 from agentcli.permissions.hook_answer import HookAnswer, parse_answer
 from agentcli.permissions.hook_events import HookEvent
 from agentcli.permissions.hook_process import HookProblem, HookRun
-from agentcli.permissions.review import EvaluationRequest
+from agentcli.permissions.judge import EvaluationRequest
 from agentcli.system.plain_text import escape_controls, show_controls
 from agentcli.types.messages import ToolCall
 from agentcli.types.tools import Effect

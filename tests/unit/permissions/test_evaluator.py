@@ -7,7 +7,7 @@ import pytest
 
 from agentcli.permissions.evaluator import ModelEvaluator
 from agentcli.permissions.hooks import Hook
-from agentcli.permissions.review import EvaluationRequest
+from agentcli.permissions.judge import EvaluationRequest
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Text, ToolCall, UserMessage
 from agentcli.types.tools import Effect
