@@ -15,7 +15,6 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from agentcli.system import startup
 from agentcli.types.errors import ToolError
 from agentcli.types.own_tools import find_own_tools, to_plain
 from agentcli.types.tools import ErrorKind, Tool, ToolSpec
@@ -65,14 +64,6 @@ def _find_meant(name: str, names: Sequence[str]) -> str | None:
         return of_servers[0]
     near = get_close_matches(asked, plain, n=1, cutoff=_MISSPELT)
     return plain[near[0]] if near else None
-
-
-def _load(load: Load) -> Tool:
-    startup.pause_again()
-    try:
-        return load()
-    finally:
-        startup.resume_collection()
 
 
 class Toolset:
@@ -131,7 +122,8 @@ class Toolset:
                 kind=ErrorKind.UNKNOWN_TOOL,
             )
         if name not in self._loaded:
-            self._loaded[name] = _load(self._offers[name][1])
+            _, load = self._offers[name]
+            self._loaded[name] = load()
         return self._loaded[name]
 
     def build_terms(self) -> dict[str, Any]:

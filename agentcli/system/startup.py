@@ -58,12 +58,6 @@ def resume_collection() -> None:
         gc.set_threshold(_AFTER_OBJECTS)
 
 
-def pause_again() -> None:
-    """Pause until `resume_collection`, while parts are loaded that stay."""
-    if gc.get_threshold()[0] == _AFTER_OBJECTS:
-        gc.set_threshold(_WHILE_STARTING_OBJECTS)
-
-
 def collect_now() -> None:
     """Collect garbage at a moment when nobody waits."""
     gc.collect()
