@@ -19,7 +19,7 @@ from agentcli.types.errors import SettingsError, ToolError
 from agentcli.types.events import Checkpointed, CheckpointFailed, Emit, Warned
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.own_tools import EDITING, list_paths
-from agentcli.types.tools import Effect, Output, Tool, ToolContext, ToolSpec, WrappedTool
+from agentcli.types.tools import Effect, Output, ToolContext, ToolSpec, WrappedTool
 
 if TYPE_CHECKING:
     from agentcli.log.checkpoint.changes import ChangedFile
@@ -60,10 +60,7 @@ class Checkpoints:
     def wrap_offers(self, offers: Iterable[Offer]) -> Iterator[Offer]:
         """Yield the same tools, with checkpoints around each call that may change something."""
         for spec, load in offers:
-            yield spec, partial(self._load_tool, spec, load)
-
-    def _load_tool(self, spec: ToolSpec, load: Load) -> Tool:
-        return _CheckpointedTool(load(), spec, checkpoints=self)
+            yield spec, partial(_CheckpointedTool, load, spec, checkpoints=self)
 
     def prepare(self, is_stopped: Callable[[], bool]) -> None:
         """Look at the workspace ahead, in another thread, if an earlier session has worked in it.
@@ -286,8 +283,8 @@ class Checkpoints:
 class _CheckpointedTool(WrappedTool):
     """A tool whose changes can be undone."""
 
-    def __init__(self, tool: Tool, spec: ToolSpec, *, checkpoints: Checkpoints) -> None:
-        super().__init__(tool, spec)
+    def __init__(self, load: Load, spec: ToolSpec, *, checkpoints: Checkpoints) -> None:
+        super().__init__(load(), spec)
         self._checkpoints = checkpoints
 
     async def run(self, args: Any, context: ToolContext) -> Output:
