@@ -239,13 +239,11 @@ class BuiltinTools:
 
         `declare` declares the tool for input once a command is on a terminal."""
         shells = self._shells.get()  # first: the tool is loaded while its sandbox proves itself
-        self._host.report()
         from agentcli.tools.bash import Bash
 
         return Bash(
             workspace=self._settings.workspace,
             added=self.find_added,
-            out_dir=self._paths.out,
             shells=shells,
             processes=self._processes.get(),
             find_credentials=self._find_credentials,
@@ -265,6 +263,8 @@ class BuiltinTools:
         """Run a command of the user like a bash call, in the same sandbox and with its own log."""
         from agentcli.tools.bash import BashArgs
 
+        bash = self.build_bash()
+        self._host.report()  # no judge has asked for the sandbox
         # Not checked: the limit of this field is meant for models.
         args = BashArgs(command=command, timeout=timeout_s)
         context = ToolContext(
@@ -274,7 +274,7 @@ class BuiltinTools:
             grants=grants | self.find_added(),
         )
         try:
-            output = await self.build_bash().run(args, context)
+            output = await bash.run(args, context)
         except ToolError as error:
             return Verified(command=command, exit_code=None, output=str(error))
         ran = output.details

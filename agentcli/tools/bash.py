@@ -144,7 +144,6 @@ class Bash:
         *,
         workspace: Path,
         added: Callable[[], Grants] = lambda: NO_GRANTS,
-        out_dir: Path,
         shells: ShellPool,
         processes: ProcessTable,
         find_credentials: FindCredentials | None = None,
@@ -176,7 +175,7 @@ class Bash:
         self._timeout_limit_s = timeout_limit_s
         self._output_limit_bytes = output_limit_bytes
         self._emit = emit
-        self._logs = LogFiles(Path(os.path.realpath(out_dir)))
+        self._logs = LogFiles(shells.directory)
         self._awaited = 0
         """The number of commands that calls wait for. The next shells can wait for their end."""
 

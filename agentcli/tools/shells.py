@@ -81,11 +81,12 @@ class ShellPool:
         environment: Callable[[str, Grants], dict[str, str]],
         leases: HostLeases | None = None,
     ) -> None:
-        """`directory` holds the files of commands; `environment` returns the one for a tag.
+        """`directory` holds commands and their outputs; `environment` returns the one for a tag.
 
         `leases` let commands reach granted hosts; None if there is no sandbox to reach them from.
         """
-        self._directory = Path(os.path.realpath(directory))
+        self.directory = Path(os.path.realpath(directory))
+        """The directory of the commands' files and outputs."""
         self.sandbox = sandbox
         self.are_confined = sandbox is not None
         self._new_tag = new_tag
@@ -279,7 +280,7 @@ class ShellPool:
         sandbox = self._choose_sandbox(setup)
         tag = self._new_tag(confined=sandbox is not None)
         token, channels = self._open_lease(setup.grants)
-        handle = ShellHandle(self._directory / f"{tag}sh")
+        handle = ShellHandle(self.directory / f"{tag}sh")
         with ExitStack() as undo, ExitStack() as given:
             if self._leases is not None:
                 undo.callback(self._leases.end, token)

@@ -96,7 +96,6 @@ def _tool(home: Path, ledger: ProcessTable) -> Bash:
     secrets = {f"TOKEN_{n}": hashlib.sha256(b"%d" % n).hexdigest()[:40] for n in range(4)}
     return Bash(
         workspace=home,
-        out_dir=home / "out",
         shells=shells_in(home / "out", ledger),
         processes=ledger,
         clean=Redactor(environ=secrets).open_bytes_stream,

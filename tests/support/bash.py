@@ -91,7 +91,6 @@ def in_session(
         directory, terminals = WorkingDirectory(workspace), Terminals()
         tool = Bash(
             workspace=workspace,
-            out_dir=out_dir,
             shells=shells,
             processes=ledger,
             terminals=terminals,

@@ -91,7 +91,7 @@ class Table:
             EditFile(workspace=workspace, seen=seen),
             Grep(workspace=workspace, engine=ENGINES[0]),
             FindFiles(workspace=workspace, engine=ENGINES[0]),
-            Bash(workspace=root, out_dir=out, shells=self._shells, processes=self._processes),
+            Bash(workspace=root, shells=self._shells, processes=self._processes),
             ApplyPatch(workspace=workspace, seen=seen),
         ]
         self._dispatcher = Dispatcher(

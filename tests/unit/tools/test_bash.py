@@ -341,7 +341,6 @@ def test_effect_is_read_only_where_that_is_proven(tmp_path: Path) -> None:
     def tool(*proven: str) -> Bash:
         return Bash(
             workspace=tmp_path,
-            out_dir=tmp_path,
             shells=shells_in(tmp_path, ledger),
             processes=ledger,
             proves_read=lambda command: command in proven,
@@ -375,7 +374,6 @@ def test_bad_arguments_are_explained(
     ledger = ProcessTable()
     tool = Bash(
         workspace=tmp_path,
-        out_dir=tmp_path,
         shells=shells_in(tmp_path, ledger),
         processes=ledger,
     )
