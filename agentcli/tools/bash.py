@@ -19,9 +19,9 @@ from agentcli.system.output import (
     LogFiles,
     OutputFilter,
 )
+from agentcli.system.plain_text import show_controls
 from agentcli.system.process import Pipe, ProcessEnd
 from agentcli.system.process_table import ProcessTable
-from agentcli.system.shell import ShellDirectory
 from agentcli.tools.arguments import (
     ArgumentFault,
     ArrayCheck,
@@ -33,7 +33,7 @@ from agentcli.tools.arguments import (
     declare_argument,
     parse_arguments,
 )
-from agentcli.tools.command_line import ShellCommand, find_fault, read_command
+from agentcli.tools.command_line import ShellCommand, ShellNote, find_fault, read_command
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.kill import BackgroundKiller, find_killer, signal_directly
 from agentcli.tools.missing_grants import SCANNED_CHARS, explain_failure
@@ -45,7 +45,7 @@ from agentcli.tools.report import (
     report_command,
     report_interrupted,
 )
-from agentcli.tools.shells import PooledShell, ShellPool, ShellSetup
+from agentcli.tools.shells import PooledShell, ShellPool
 from agentcli.tools.terminals import KeptCommand, TerminalOutput, Terminals
 from agentcli.types.deltas import CommandStarted
 from agentcli.types.errors import ToolError
@@ -117,6 +117,11 @@ class BashArgs(BuiltinArguments):
         **dict.fromkeys(("env", "environment"), "begin the command with NAME=VALUE"),
     }
 
+    @property
+    def is_awaited(self) -> bool:
+        """True if the call lasts until the command has ended."""
+        return not (self.background or self.terminal)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingCommand:
@@ -131,7 +136,7 @@ class _PendingCommand:
     command: ShellCommand
     killer: BackgroundKiller | None
     """Ends background commands of the session for it, if it may want that."""
-    setup: ShellSetup
+    grants: Grants
     credentials: Mapping[str, str]
     """The variables of the credentials that it is granted."""
     log_path: Path
@@ -192,21 +197,23 @@ class Bash:
         return args
 
     def effect(self, args: BashArgs) -> Effect:
-        is_kept = args.background or args.terminal
-        proven = not is_kept and self._proves_read(args.command)
+        proven = args.is_awaited and self._proves_read(args.command)
         return Effect.READ if proven else Effect.EXECUTE
 
     async def preview(self, args: BashArgs, context: ToolContext) -> Command:
         return Command(command=args.command, cwd=str(self._cwd.path))
 
     async def run(self, args: BashArgs, context: ToolContext) -> Output:
+        command = read_command(args.command, is_awaited=args.is_awaited)
         # Each command has its own processes: its `kill` would reach none of the others.
-        if self._shells.are_confined and signal_directly(args.command, self._processes):
+        is_cut_off = command.names_processes and self._shells.are_confined
+        if is_cut_off and signal_directly(args.command, self._processes):
             details = Command(command=args.command, cwd=str(self._cwd.path), exit_code=0)
             return Output.of("[no output]\n[exit code 0]", details=details)
         if args.terminal:
             self._check_terminal(context.grants)
-        call = await self._prepare(args, context)
+        killer = find_killer(self._processes) if is_cut_off and args.is_awaited else None
+        call = await self._prepare(args, context, command=command, killer=killer)
         if args.terminal:
             return await self._keep_on_terminal(call, context.progress)
         if args.background:
@@ -222,17 +229,20 @@ class Bash:
             )
         self._terminals.check_number()
 
-    async def _prepare(self, args: BashArgs, context: ToolContext) -> _PendingCommand:
-        is_awaited = not (args.background or args.terminal)
-        command = read_command(args.command, is_awaited=is_awaited)
+    async def _prepare(
+        self,
+        args: BashArgs,
+        context: ToolContext,
+        *,
+        command: ShellCommand,
+        killer: BackgroundKiller | None,
+    ) -> _PendingCommand:
         try:
             credentials = await self._open_credentials(context.grants)
             notes = self._directory.return_if_lost()
-            setup = ShellSetup.from_directory(self._cwd.path, context.grants)
             log_path, log_fd = self._logs.create()
         except OSError as error:
             raise _build_not_run_error(error) from error
-        may_ask = is_awaited and self._shells.are_confined
         return _PendingCommand(
             args=args,
             timeout_s=min(args.timeout, self._timeout_limit_s or args.timeout),
@@ -240,8 +250,8 @@ class Bash:
             cwd=self._cwd.path,
             notes=notes,
             command=command,
-            killer=find_killer(args.command, self._processes) if may_ask else None,
-            setup=setup,
+            killer=killer,
+            grants=context.grants,
             credentials=credentials,
             log_path=log_path,
             log_fd=log_fd,
@@ -308,20 +318,20 @@ class Bash:
         output: BoundedOutput,
     ) -> Output:
         """Clean up after a command that has ended, and report it."""
-        note = shell.handle.read_note()
-        remarks = self._shells.finish(shell)
+        shell_end = self._shells.finish(shell)
+        note = shell_end.note
         left_running = self._processes.finish(shell.tag, left_running=ended.left_running, pipe=pipe)
         self._seal_later(call, output, pipe=pipe)
         has_left = bool(ended.left_running) or (note is not None and note.has_jobs)
         taken_down = has_left and not (left_running or ended.timed_out)
         notes = (
             *call.notes,
-            *map("[{}]".format, remarks),
+            *map("[{}]".format, shell_end.remarks),
             *([TAKEN_DOWN] if taken_down and self._shells.are_confined else []),
             *self._directory.follow(note, call.cwd),
         )
         if not self._awaited:
-            self._shells.prepare(self._cwd.path, call.setup.grants)
+            self._shells.prepare(self._cwd.path, call.grants)
         codes = note.pipe if note and ended.returncode == 0 else ()
         pipe_codes = describe_pipe(call.command.pipe, codes)
         if ended.returncode > 0 or pipe_codes:
@@ -347,7 +357,7 @@ class Bash:
         notes = explain_not_started(exit_code, shown.text)
         if notes or not self._shells.are_confined:
             return notes
-        return explain_failure(shown.text, grants=call.setup.grants, workspace=self._root)
+        return explain_failure(shown.text, grants=call.grants, workspace=self._root)
 
     def _seal_later(
         self, call: _PendingCommand, output: BoundedOutput | TerminalOutput, *, pipe: Pipe
@@ -384,7 +394,7 @@ class Bash:
         kept = KeptCommand(
             command=call.args.command,
             cwd=call.cwd,
-            grants=call.setup.grants,
+            grants=call.grants,
             call_id=call.call_id,
             shell=shell,
             output=output,
@@ -400,9 +410,10 @@ class Bash:
         """Run the command in a shell; return the shell and the pipe from its output to the sink."""
         try:
             shell = self._shells.take(
-                call.setup,
+                call.cwd,
+                call.grants,
                 call_id=call.call_id,
-                notes_directory=not (call.args.background or call.args.terminal),
+                notes_directory=call.args.is_awaited,
                 credentials=call.credentials,
                 on_terminal=call.args.terminal,
             )
@@ -434,7 +445,7 @@ class Bash:
 
         def finish() -> tuple[str, ...]:
             then()
-            return self._shells.finish(shell)
+            return self._shells.finish(shell).remarks
 
         self._processes.watch(shell.child, tag=shell.tag, pipe=pipe, then=finish)
 
@@ -442,3 +453,90 @@ class Bash:
 def _build_not_run_error(error: OSError) -> ToolError:
     where = f" ({error.filename})" if error.filename else ""
     return ToolError(f"The command was not run: {error.strerror or error}{where}.")
+
+
+# The directory in which the next command runs.
+
+
+class ShellDirectory:
+    """The directory in which the next command runs. It follows each command within the roots."""
+
+    def __init__(
+        self, directory: WorkingDirectory, *, root: Path, added: Callable[[], Grants]
+    ) -> None:
+        """`root` is the workspace. `added` returns the directories that belong to it by now."""
+        self._directory = directory
+        self._root = root
+        self._added = added
+
+    def return_if_lost(self) -> tuple[str, ...]:
+        """Go back to the root if the directory cannot be entered any more; return a note on it.
+
+        Raise OSError if the root is gone, too."""
+        lost, real = self._directory.path, Path(os.path.realpath(self._directory.path))
+        root = self._find_root(real)
+        if root is not None and _can_be_entered(real, root):
+            if real != lost:
+                self._directory.move_to(real)
+            return ()
+        self._root.stat()
+        self._directory.move_to(self._root)
+        why = "cannot be entered any more"
+        if root is None:
+            why = "leads out of the workspace now"
+        return (f"[{lost} {why}; this ran in {self._root}]",)
+
+    def follow(self, note: ShellNote | None, before: Path) -> tuple[str, ...]:
+        """Keep the directory a command ended in, if the next one may start there."""
+        if note is None or note.directory == str(before):
+            return ()
+        after = note.directory
+        directory = _find_real(after)
+        # A directory that only commands see, as in their /tmp, is outside, though not gone.
+        if after and self._find_root(Path(os.path.normpath(after))) is None:
+            why = f"{show_controls(after)} is outside the workspace"
+        elif directory is None or self._find_root(directory) is None:
+            why = "the working directory is gone"
+        else:
+            self._directory.move_to(directory)
+            return () if directory == before else (f"[now in {self._show(directory)}]",)
+        self._directory.move_to(self._root)
+        return (f"[{why}; the next command starts in the workspace root, {self._root}]",)
+
+    def _find_root(self, directory: Path) -> Path | None:
+        """Return the workspace or the added directory that it lies in, if any."""
+        if directory.is_relative_to(self._root):
+            return self._root
+        added = self._added()
+        roots = (*added.writable, *added.readable)
+        return next((root for root in roots if directory.is_relative_to(root)), None)
+
+    def _show(self, directory: Path) -> str:
+        """Return a directory of the workspace in one line, whatever its name is."""
+        if directory == self._root:
+            return "the workspace root"
+        is_inside = directory.is_relative_to(self._root)
+        shown = directory.relative_to(self._root) if is_inside else directory
+        name = os.fsencode(shown).decode("utf-8", "replace")
+        return show_controls(name).replace("\n", "\ufffd") + "/"
+
+
+def _can_be_entered(directory: Path, root: Path) -> bool:
+    """Return whether a command may enter the directory with no more rights than its owner.
+
+    Root itself could enter any directory."""
+    below = directory.relative_to(root).parts
+    way = [root.joinpath(*below[:count]) for count in range(len(below) + 1)]
+    try:
+        return os.access(directory, os.X_OK) and all(one.stat().st_mode & 0o111 for one in way)
+    except OSError:
+        return False
+
+
+def _find_real(directory: str) -> Path | None:
+    """Return the real directory, or None if there is none. A command may report any text."""
+    try:
+        found = Path(os.path.realpath(directory))
+        return found if directory and found.is_dir() else None
+    except (OSError, ValueError):
+        return None

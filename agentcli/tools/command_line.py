@@ -1,16 +1,234 @@
-"""A command line before it runs: what is wrong with it, what the shell reads, and how it ends.
+"""One command line in a bash of its own: what is wrong with it, and how that shell runs it.
 
-It is taken apart only as far as it is plain. Of everything else nothing is said.
+The command is in a file that the shell evaluates. So no quoting, heredoc, length or syntax error
+of it can reach the wrapper around it. Nothing is carried over but the working directory.
+
+A shell waits for a line on its stdin before it reads that file, so it can be started before its
+command is known. It ends by itself if the process that would send this line is gone. It reports the
+directory through the same socket: only this one command can write there.
 """
 
+import asyncio
+import os
 import re
-from pathlib import PurePath
+import shlex
+import shutil
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from pathlib import Path, PurePath
 
 from agentcli.system.lazy import compile_later
-from agentcli.system.shell import KEEP_PIPE
+from agentcli.system.process_tree import TAG_FD
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.tools import ErrorKind
+
+_SYSTEM_PATH = "/bin:/usr/bin:/usr/local/bin"
+_NOTE_LIMIT_BYTES = 16_384
+_NOTE_FD = TAG_FD - 1
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_RUN_COMMAND = b"\n"
+_REQUEST = b"\x1e"
+_REQUESTS_MAX = 100
+_CODES = compile_later(r"\b[0-9]{1,3}\b")
+
+# One line, so that bash counts the command's own lines from 1 and `set -v` shows none of this.
+_AWAIT = "read -r && unset REPLY && exec {keep}{stdin} || exit 126; SECONDS=0; "
+# The first process of a session gets a terminal as its own by opening it. A shell in a namespace is
+# not the first, and one below Landlock may not open it: another program makes it that.
+_TAKE_TERMINAL = "{{ : <>{terminal} && : <>/dev/tty; }} 2>/dev/null{otherwise}; "
+_IN_OWN_SESSION = " || exec {setsid} -c -w {bash} --norc -c {evaluate} bash"
+_EVALUATE = 'exec {fd}<{script} || exit 126; eval "$(<{script})"'
+
+# The directory is noted wherever the shell can end: at exit; after the command, if that replaced
+# the trap; in `exit`, if it did both. None of it may show under `set -x` or a DEBUG trap, change
+# the status, or touch the command's output for longer than the note takes. The command may also
+# have defined functions of any name.
+_EVALUATE_AND_NOTE = (
+    "trap {trap} EXIT; "
+    "exit() {{ {{ {quiet}; [[ $BASH_SUBSHELL -gt 0 ]] || {note}; }} >/dev/null 2>&1; "
+    'if [[ $# -gt 0 ]]; then builtin exit "$@"; fi; '
+    '(builtin exit "$__agentcli_status"); builtin exit; }}; '
+    f"{_EVALUATE}; "
+    '{{ {quiet}; {note}; }} >/dev/null 2>&1; builtin exit "$__agentcli_status"'
+)
+_QUIET = (
+    "__agentcli_status=${__agentcli_last-$?}; "
+    "unset -f builtin; builtin trap - DEBUG; builtin set +vx"
+)
+_NOTE_UNLESS_NOTED = (
+    "{{ [[ ${{__agentcli_status-}} ]] || {{ {quiet}; {note}; }}; }} >/dev/null 2>&1"
+)
+_NOTE = (
+    "{{ builtin pwd -P; builtin printf '\\0'; builtin jobs -rp; {look} builtin printf '\\0'; "
+    "builtin printf '%s ' \"${{__agentcli_pipe[@]-}}\"; }} >&{fd} || [[ noted ]]"
+)
+# Anything alive beside the first process of the namespace and this shell was left behind. What is
+# just ending, such as a `>(tee)`, gets a moment for that.
+_LOOK = (
+    "for __agentcli_turn in 1 2 3; do __agentcli_left=; for __agentcli_one in /proc/[0-9]*; do "
+    "[[ $__agentcli_one == /proc/1 || $__agentcli_one == /proc/$$ ]] || "
+    '{{ builtin read -r __agentcli_stat <"$__agentcli_one/stat" && '
+    "[[ ${{__agentcli_stat##*) }} != [ZX]* ]] && __agentcli_left=x; }}; done; "
+    "[[ $__agentcli_left ]] || builtin break; builtin read -r -t 0.05 -u {fd}; done; "
+    'builtin printf %s "$__agentcli_left";'
+)
+
+# `eval` forgets the statuses of a pipeline, so they are taken in its text, by a line of their own.
+KEEP_PIPE = b'\n{ __agentcli_last=$? __agentcli_pipe=("${PIPESTATUS[@]}"); } >/dev/null 2>&1'
+"""The end of a script whose shell is to note the exit codes of the pipeline before it."""
+
+REQUEST_FUNCTION = (
+    "__agentcli_request() { local IFS=$'\\037'; "
+    f"builtin printf '\\036%s\\n' \"${{*//$'\\n'/ }}\" >&{_NOTE_FD} && "
+    f"IFS= builtin read -r -t 10 -u {_NOTE_FD} __agentcli_answer || __agentcli_answer='?'; }}; "
+)
+"""Bash function that sends its arguments to us and reads `__agentcli_answer`, `?` if none came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellNote:
+    """The report of a shell when it ended."""
+
+    directory: str
+    """Its last directory; empty if that is gone."""
+    has_jobs: bool
+    """True if a background job of it was running, or any process of its own namespace."""
+    pipe: tuple[int, ...] = ()
+    """The exit codes of its last pipeline, if the command kept them."""
+
+
+class ShellHandle:
+    """The connection to one shell, and the file that it reads its command from.
+
+    If it is closed before `run_command`, the shell ends."""
+
+    def __init__(self, command_file: Path) -> None:
+        self.command_file = command_file
+        self._ours, self.shell_end = socket.socketpair()
+        """The shell's end becomes its stdin. Close it here once the shell has started."""
+        self._ours.setblocking(False)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._requests = 0
+
+    def run_command(self, command: bytes) -> None:
+        """Let the waiting shell run the command; raise OSError if that fails."""
+        with os.fdopen(os.open(self.command_file, _NEW_FILE, 0o600), "wb") as file:
+            file.write(command)
+        self._ours.send(_RUN_COMMAND)
+
+    def answer_requests(self, answer: Callable[[list[str]], str]) -> None:
+        """Let `answer` reply to the lines that functions of `REQUEST_FUNCTION` send, until stopped.
+
+        Commands can send any words.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._ours, self._answer, answer)
+
+    def stop_answering(self) -> None:
+        if self._loop is not None:
+            self._loop.remove_reader(self._ours)
+            self._loop = None
+
+    def _answer(self, answer: Callable[[list[str]], str]) -> None:
+        """Answer one request. What is none stays unread: it is the note, or the end."""
+        self._requests += 1
+        with suppress(OSError):
+            line, is_whole, _ = self._ours.recv(_NOTE_LIMIT_BYTES, socket.MSG_PEEK).partition(b"\n")
+            if line.startswith(_REQUEST) and is_whole and self._requests <= _REQUESTS_MAX:
+                self._ours.recv(len(line) + 1)
+                words = os.fsdecode(line.removeprefix(_REQUEST)).split("\x1f")
+                self._ours.send(os.fsencode(answer(words)) + b"\n")
+                return
+        self.stop_answering()
+
+    def close(self) -> ShellNote | None:
+        """Close both ends, and remove the file. Return the note of a shell that has sent one.
+
+        Not while the shell runs: it would die when it writes its note. Commands can fake it."""
+        note = self._read_note()
+        with suppress(OSError):  # already gone, or replaced by something else: harmless
+            self.command_file.unlink()
+        self._ours.close()
+        self.shell_end.close()
+        return note
+
+    def _read_note(self) -> ShellNote | None:
+        try:
+            note = os.fsdecode(self._ours.recv(_NOTE_LIMIT_BYTES))
+        except OSError:
+            return None
+        directory, is_whole, rest = note.partition("\0")
+        if not is_whole:
+            return None
+        jobs, _, pipe = rest.partition("\0")
+        codes = () if pipe.isspace() else tuple(map(int, _CODES.findall(pipe)))
+        return ShellNote(directory=directory.removesuffix("\n"), has_jobs=jobs != "", pipe=codes)
+
+
+def build_shell_argv(
+    command_file: Path,
+    *,
+    notes_directory: bool,
+    has_namespace: bool = False,
+    terminal: str = "",
+    probe: str = "",
+) -> tuple[str, ...]:
+    """Return the program and arguments of a shell that waits, for a command in this file.
+
+    A shell that notes its last directory catches signals, and may be slow to die of one.
+    `has_namespace` says that it will be alone in a namespace of processes. `terminal` is the path
+    of the terminal that is its output, and then its input, too; empty without one. `probe` is a
+    line that it runs first, before it waits.
+    """
+    look = _LOOK.format(fd=_NOTE_FD) if has_namespace else ""
+    note = _NOTE.format(fd=_NOTE_FD, look=look)
+    keep = f"{_NOTE_FD}>&0 " if notes_directory else ""
+    wrapper = (_AWAIT + (_EVALUATE_AND_NOTE if notes_directory else _EVALUATE)).format(
+        keep=keep,
+        stdin="</dev/null",
+        trap=shlex.quote(_NOTE_UNLESS_NOTED.format(quiet=_QUIET, note=note)),
+        quiet=_QUIET,
+        note=note,
+        script=shlex.quote(str(command_file)),
+        fd=TAG_FD,
+    )
+    if terminal:
+        wrapper = _wrap_for_terminal(terminal, command_file)
+    if probe:
+        wrapper = f"{probe}; {wrapper}"
+    # Without --norc bash takes a socket on stdin for a remote login.
+    return (find_bash(), "--norc", "-c", wrapper, "bash")
+
+
+def _wrap_for_terminal(terminal: str, command_file: Path) -> str:
+    """Return the code of a shell whose input and output are a terminal, which is its own."""
+    evaluate = _EVALUATE.format(fd=TAG_FD, script=shlex.quote(str(command_file)))
+    otherwise = ""
+    if setsid := shutil.which("setsid", path=_SYSTEM_PATH):
+        otherwise = _IN_OWN_SESSION.format(
+            setsid=setsid, bash=find_bash(), evaluate=shlex.quote(evaluate)
+        )
+    take = _TAKE_TERMINAL.format(terminal=shlex.quote(terminal), otherwise=otherwise)
+    return _AWAIT.format(keep="", stdin="<&1") + take + evaluate
+
+
+@cache
+def find_bash() -> str:
+    if os.name != "posix":
+        raise ToolError("bash does not run on Windows itself. Run agentcli inside WSL.")
+    found = shutil.which("bash", path=f"{_SYSTEM_PATH}:{os.environ.get('PATH', '')}")
+    if found is None:
+        raise ToolError(f"There is no bash on this machine: not in {_SYSTEM_PATH}, not in PATH.")
+    return found
+
+
+# The command line itself, taken apart only as far as it is plain. Of everything else nothing is
+# said.
+
 
 _LEXEME = compile_later(
     r"(?P<blank>[ \t]+|\\\n)"
@@ -44,6 +262,7 @@ _SCREENS = {
     "htop": "use ps aux or top -b -n 1",
     "btop": "use ps aux or top -b -n 1",
 }
+_OF_PROCESSES = compile_later(r"\b(?:kill|pkill|killall|fuser|pgrep|lsof|ps)\b")
 _SETS_UP = frozenset({"export", "alias", "source", ".", "unset", "set", "shopt", "declare"})
 
 
@@ -71,6 +290,8 @@ class ShellCommand:
     Whenever the command ends with exit code 0, that pipeline was the last one it ran."""
     only_sets_up: bool = False
     """True if nothing of it outlasts its shell."""
+    names_processes: bool = False
+    """True if it may look for processes of others, or end them."""
 
 
 def read_command(command: str, *, is_awaited: bool) -> ShellCommand:
@@ -92,18 +313,19 @@ def read_command(command: str, *, is_awaited: bool) -> ShellCommand:
             "Send whole characters.",
             kind=ErrorKind.INVALID_INPUT,
         ) from None
+    read = ShellCommand(script=script, names_processes=_OF_PROCESSES.search(command) is not None)
     may_set_up = any(name in command for name in _SETS_UP)
     if not is_awaited or not (may_set_up or "|" in command):
-        return ShellCommand(script=script)
+        return read
     lexemes = _lex(command)
     programs = {simple.split(maxsplit=1)[0] for simple in _split_commands(lexemes)}
-    only_sets_up = bool(programs) and programs <= _SETS_UP
+    read = replace(read, only_sets_up=bool(programs) and programs <= _SETS_UP)
     if "|" not in command or _SHOWS_WHAT_IS_READ.search(command):
-        return ShellCommand(script=script, only_sets_up=only_sets_up)
+        return read
     names = tuple(map(_name_part, _split_last_pipe(lexemes)))
     if len(names) < 2 or not all(names):
-        return ShellCommand(script=script, only_sets_up=only_sets_up)
-    return ShellCommand(script=script + KEEP_PIPE, pipe=names, only_sets_up=only_sets_up)
+        return read
+    return replace(read, script=script + KEEP_PIPE, pipe=names)
 
 
 def _lex(command: str) -> list[tuple[str, str]]:

@@ -15,14 +15,13 @@ from pathlib import Path
 from agentcli.system import process_tree
 from agentcli.system.lazy import compile_later
 from agentcli.system.process_table import ProcessTable
-from agentcli.system.shell import REQUEST_FUNCTION
 from agentcli.system.strict_json import parse_whole_number
+from agentcli.tools.command_line import REQUEST_FUNCTION
 from agentcli.types.fast_dataclass import dataclass
 
 _KILL = compile_later(
     r"\s*kill(?:\s+-(?:s\s+)?(?P<signal>[A-Z]+|[0-9]+))?(?P<pids>(?:\s+[0-9]{1,18})+)\s*"
 )
-_PROGRAM = compile_later(r"\b(?:kill|pkill|killall|fuser|pgrep|lsof|ps)\b")
 
 _QUIET = "{ local - && set +vx; } 2>/dev/null; __agentcli_request"
 _FUNCTION = (
@@ -85,7 +84,7 @@ def parse_kill(command: str) -> KillCommand | None:
 
 def signal_directly(command: str, processes: ProcessTable) -> bool:
     """Do what a plain `kill` of processes of this session would do; return whether it was one."""
-    wanted = parse_kill(command) if "kill" in command else None
+    wanted = parse_kill(command)
     return wanted is not None and processes.signal(wanted.pids, wanted.signal)
 
 
@@ -97,10 +96,9 @@ def _parse_signal(name: str) -> int | None:
     return by_name.get(f"SIG{name.removeprefix('SIG')}")
 
 
-def find_killer(command: str, processes: ProcessTable) -> "BackgroundKiller | None":
+def find_killer(processes: ProcessTable) -> "BackgroundKiller | None":
     """Return what a command needs that may want to end or list background commands, if any run."""
-    is_needed = processes.list_background() and _PROGRAM.search(command)
-    return BackgroundKiller(processes) if is_needed else None
+    return BackgroundKiller(processes) if processes.list_background() else None
 
 
 class BackgroundKiller:

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from agentcli.system import process, process_tree
 from agentcli.system.environment import UNATTENDED
-from agentcli.system.shell import ShellHandle, build_shell_argv
+from agentcli.tools.command_line import ShellHandle, ShellNote, build_shell_argv
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import Grants
 from agentcli.types.sandbox import PROBE_PASSED, CommandChannels, HostLeases, Sandbox
@@ -69,6 +69,14 @@ class PooledShell:
     """The token of its lease, by which its programs reach hosts; empty if there are none."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellEnd:
+    note: ShellNote | None
+    """The note of the shell itself; None if it sent none. Commands can fake it."""
+    remarks: tuple[str, ...]
+    """Sentences of the sandbox, and of what the command was refused."""
+
+
 class ShellPool:
     """A pool for use from one thread; the next shells are made in another."""
 
@@ -101,7 +109,8 @@ class ShellPool:
 
     def take(
         self,
-        setup: ShellSetup,
+        cwd: Path,
+        grants: Grants,
         *,
         call_id: str,
         notes_directory: bool,
@@ -117,16 +126,16 @@ class ShellPool:
         self._taken += 1
         find = partial(
             self._find_shell,
-            setup,
+            ShellSetup.from_directory(cwd, grants),
             credentials or {},
             notes_directory=notes_directory,
             on_terminal=on_terminal,
         )
         if self._leases is None:
             return find()
-        self._leases.prepare(setup.grants)
+        self._leases.prepare(grants)
         shell = find()
-        self._leases.begin(shell.token, call_id=call_id, grants=setup.grants)
+        self._leases.begin(shell.token, call_id=call_id, grants=grants)
         return shell
 
     def _find_shell(
@@ -205,12 +214,13 @@ class ShellPool:
         while len(self._waiting) < min(max(self._taken, 1), _AHEAD):
             self._waiting.append(self._maker.submit(self._start_ahead, cwd, grants))
 
-    def finish(self, shell: PooledShell) -> tuple[str, ...]:
-        """Clean up after a shell that has ended; return the remarks of the sandbox on it."""
-        shell.handle.close()
+    def finish(self, shell: PooledShell) -> ShellEnd:
+        """Clean up after a shell that has ended; return what is said of it."""
+        note = shell.handle.close()
         refused = self._leases.end(shell.token) if self._leases else ()
         sandbox = self._choose_sandbox(shell.setup)
-        return (*(sandbox.finish(shell.child) if sandbox else ()), *refused)
+        undone = sandbox.finish(shell.child) if sandbox else ()
+        return ShellEnd(note=note, remarks=(*undone, *refused))
 
     def stop_spares(self) -> None:
         """End the waiting shells, without waiting for that."""

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.system.shell import (
+from agentcli.tools.command_line import (
     ShellHandle,
     ShellNote,
     build_shell_argv,
+    read_command,
 )
-from agentcli.tools.command_line import read_command
 from agentcli.types.errors import ToolError
 from agentcli.types.tools import ErrorKind
 
@@ -58,9 +58,7 @@ def run(shell: PreparedShell, cwd: Path, **more: str) -> Ran:
         shell.handle.shell_end.close()
         shell.handle.run_command(shell.command)
         output, _ = child.communicate()
-    note = shell.handle.read_note()
-    shell.handle.close()
-    return Ran(child.returncode, output, note)
+    return Ran(child.returncode, output, shell.handle.close())
 
 
 @pytest.mark.parametrize(
