@@ -82,6 +82,18 @@ class OutputExcerpt:
     is_cut: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSummary:
+    """What is reported of an output."""
+
+    excerpt: OutputExcerpt
+    head: str
+    tail: str
+    """The first and the last lines for the user; no last ones if the first are all."""
+    sha256: str
+    """The hash of the log; empty while it is written to."""
+
+
 class BoundedOutput:
     """Takes a stream of bytes: writes all of it to a log, keeps its first and last in memory."""
 
@@ -142,6 +154,19 @@ class BoundedOutput:
         recent = bytes((self._tail or self._head)[-_PROGRESS_BYTES:])
         shown = _split_lines(to_plain_text(_decode_after_cut(recent)))[-count:]
         return _join(shown).rstrip("\n")
+
+    def summarize(
+        self, *, limit_bytes: int, head_bytes: int, first: int, last: int
+    ) -> OutputSummary:
+        """Return an excerpt within the limit, and so many first and last lines."""
+        lines = self.finish()
+        head, tail = lines.build_card(first=first, last=last)
+        return OutputSummary(
+            excerpt=lines.build_excerpt(limit_bytes=limit_bytes, head_bytes=head_bytes),
+            head=head,
+            tail=tail,
+            sha256=self.sha256,
+        )
 
     def finish(self) -> "OutputLines":
         """Return all that is kept, as plain lines."""

@@ -177,6 +177,8 @@ class ProcessEnd:
     duration_s: float
     left_running: tuple[int, ...]
     """Descendants that are alive and were left alone; after a timeout, those that would not die."""
+    has_whole_output: bool = True
+    """False if something may still write to its output."""
 
 
 def start(
@@ -255,11 +257,13 @@ async def run(
     tag: str,
     timeout_s: float,
     since_pid: int | None = None,
+    may_leave_others: bool = True,
     detach: asyncio.Event | None = None,
 ) -> ProcessEnd:
     """Follow a process whose output is the pipe, and return soon after it has ended.
 
     `since_pid` is the newest process at the beginning, if it was started before that.
+    `may_leave_others` is false if nothing outlives it, as in a namespace of its own.
 
     When cancelled, first end the process and everything that carries its tag. Raise Detached,
     and end nothing, if `detach` is set first.
@@ -276,8 +280,8 @@ async def run(
             timed_out = True
             left = await end(child, tag=tag, steps=AFTER_TIMEOUT)
         duration_s = time.monotonic() - began
-        await pipe.drain(DRAIN_S)
-        if not timed_out:
+        has_whole_output = await pipe.drain(DRAIN_S)
+        if may_leave_others and not timed_out:
             left = process_tree.find_survivors(
                 tag, shell_pid=child.pid, since_pid=since_pid or child.pid, ran_s=duration_s
             )
@@ -292,6 +296,7 @@ async def run(
         timed_out=timed_out,
         duration_s=duration_s,
         left_running=tuple(left),
+        has_whole_output=has_whole_output,
     )
 
 
@@ -352,10 +357,10 @@ def name_death_signal(returncode: int) -> str | None:
     return _name_signal(number) if number in range(1, 32) and number != signal.SIGPIPE else None
 
 
-def format_ending(returncode: int) -> str:
-    """Return how a process ended, in words."""
+def describe_end(returncode: int) -> tuple[str | None, str]:
+    """Return the signal that killed a process, if one did, and how it ended, in words."""
     death = name_death_signal(returncode)
-    return f"killed by {death}" if death else f"exit code {returncode}"
+    return death, f"killed by {death}" if death else f"exit code {returncode}"
 
 
 async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:

@@ -26,9 +26,8 @@ from agentcli.system.process import (
     AFTER_TIMEOUT,
     DRAIN_S,
     Pipe,
+    describe_end,
     end,
-    format_ending,
-    name_death_signal,
     run_to_completion,
     wait_for_exit,
 )
@@ -111,18 +110,20 @@ class StartedCommand:
     """A process of this session, with the command that started it."""
 
     pid: int
-    born: str
-    """The start time as the system reports it: a later process may get the same pid."""
     command: str
     call_id: str
     log_path: str
     tag: str
     since: float
     """The start by the monotonic clock."""
+    born: str = ""
+    """The start time of what a command left, as the system reports it: a later process may get the
+    same pid. Nobody gets the pid of the command itself before it is waited for."""
 
     @property
     def is_alive(self) -> bool:
-        return self.born != "" and process_tree.read_start_time(self.pid) == self.born
+        born = process_tree.read_start_time(self.pid)
+        return born != "" and self.born in ("", born)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,11 +140,13 @@ class FinishedCommand:
     @property
     def exit_code(self) -> int | None:
         """The exit code; None if a signal killed it."""
-        return None if name_death_signal(self.returncode) else self.returncode
+        death, _ = describe_end(self.returncode)
+        return None if death else self.returncode
 
     @property
     def how(self) -> str:
-        return format_ending(self.returncode)
+        _, how = describe_end(self.returncode)
+        return how
 
     @property
     def note(self) -> str:
@@ -196,12 +199,20 @@ class ProcessTable:
             return f"{self._prefixes[confined]}{self._tags}."
 
     def add(
-        self, child: "Popen[bytes]", *, tag: str, command: str, call_id: str, log_path: str
+        self,
+        child: "Popen[bytes]",
+        *,
+        tag: str,
+        command: str,
+        call_id: str,
+        log_path: str,
+        detach: asyncio.Event | None = None,
     ) -> None:
-        """Add a command that has just been started."""
+        """Add a command that has just been started.
+
+        `detach` is set when it is to run on without being waited for; None if that cannot be."""
         started = StartedCommand(
             pid=child.pid,
-            born=process_tree.read_start_time(child.pid),
             command=command,
             call_id=call_id,
             log_path=log_path,
@@ -210,19 +221,21 @@ class ProcessTable:
         )
         self._commands[tag] = started
         self._awaited[child.pid] = started
+        if detach is not None:
+            self._detach_events[tag] = detach
 
-    def finish(self, tag: str, *, left_running: Iterable[int], pipe: Pipe) -> tuple[int, ...]:
+    def finish(
+        self, tag: str, *, left_running: Iterable[int], pipe: Pipe | None
+    ) -> tuple[int, ...]:
         """Record that a command has ended, what it left running, and the pipe they may write to.
 
         Return the pids that are still there: a sandbox may end them with the command.
         """
         self._detach_events.pop(tag, None)
-        self._pipes = [one for one in (*self._pipes, pipe) if one.is_open]
+        self._pipes = [one for one in self._pipes if one.is_open]
+        if pipe is not None:
+            self._pipes.append(pipe)
         return self._record_end(self._commands[tag], left_running)
-
-    def ensure_detach_event(self, tag: str) -> asyncio.Event:
-        """Return the event that is set when the command is to run on without being waited for."""
-        return self._detach_events.setdefault(tag, asyncio.Event())
 
     def detach(self) -> int:
         """Stop waiting for every command that can go on in the background; return their number."""
@@ -278,14 +291,13 @@ class ProcessTable:
 
     async def _close(self) -> list[StartedCommand]:
         noted = self.list_running()
+        known = {each.pid: process_tree.read_start_time(each.pid) for each in noted}
         found = self._find_all()
         if self._prefixes:
             # One look can miss a process that is just being replaced by another.
             await asyncio.sleep(process_tree.LOOK_AGAIN_S)
             found |= self._find_all()
-        known = {pid: process_tree.read_start_time(pid) for pid in found} | {
-            each.pid: each.born for each in noted
-        }
+        known |= {pid: process_tree.read_start_time(pid) for pid in found if pid not in known}
         if known:
             process_tree.signal_processes(known, signal.SIGTERM)
             await process_tree.wait_until_gone(known, within_s=CLOSE_GRACE_S)

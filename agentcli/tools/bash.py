@@ -269,8 +269,11 @@ class Bash:
     ) -> Output:
         output = BoundedOutput(call.log_path, call.log_fd, limit_bytes=self._output_limit_bytes)
         live = LiveOutput(output, report=progress, lines=CARD_TAIL_LINES)
-        since_pid = process_tree.read_newest_pid()
-        shell, pipe = self._start(call, live)
+        # The end of a namespace is the end of all processes in it.
+        may_leave_others = call.grants.outside or not self._shells.have_namespaces
+        since_pid = process_tree.read_newest_pid() if may_leave_others else None
+        detach = asyncio.Event()
+        shell, pipe = self._start(call, live, detach=detach)
         began = time.monotonic()
         self._emit(CommandStarted(call_id=call.call_id, log_path=str(call.log_path)))
         if call.killer:
@@ -283,7 +286,8 @@ class Bash:
                 tag=shell.tag,
                 timeout_s=call.timeout_s,
                 since_pid=since_pid,
-                detach=self._processes.ensure_detach_event(shell.tag),
+                may_leave_others=may_leave_others,
+                detach=detach,
             )
         except process.Detached:
             ran_s = time.monotonic() - began
@@ -320,8 +324,12 @@ class Bash:
         """Clean up after a command that has ended, and report it."""
         shell_end = self._shells.finish(shell)
         note = shell_end.note
-        left_running = self._processes.finish(shell.tag, left_running=ended.left_running, pipe=pipe)
-        self._seal_later(call, output, pipe=pipe)
+        open_pipe = None if ended.has_whole_output else pipe
+        left_running = self._processes.finish(
+            shell.tag, left_running=ended.left_running, pipe=open_pipe
+        )
+        if open_pipe is not None:
+            self._seal_later(call, output, pipe=open_pipe)
         has_left = bool(ended.left_running) or (note is not None and note.has_jobs)
         taken_down = has_left and not (left_running or ended.timed_out)
         notes = (
@@ -332,8 +340,9 @@ class Bash:
         )
         if not self._awaited:
             self._shells.prepare(self._cwd.path, call.grants)
-        codes = note.pipe if note and ended.returncode == 0 else ()
-        pipe_codes = describe_pipe(call.command.pipe, codes)
+        pipe_codes = ""
+        if note and note.pipe and ended.returncode == 0:
+            pipe_codes = describe_pipe(call.command.pipe, note.pipe)
         if ended.returncode > 0 or pipe_codes:
             notes += self._explain_failure(output, call, exit_code=ended.returncode)
         elif call.command.only_sets_up:
@@ -406,8 +415,12 @@ class Bash:
         within_s = min(call.args.timeout, self._timeout_limit_s or START_WAIT_S, START_WAIT_S)
         return await terminal.exchange(b"", within_s=within_s, report=progress, notes=call.notes)
 
-    def _start(self, call: _PendingCommand, sink: BoundedSink) -> tuple[PooledShell, Pipe]:
-        """Run the command in a shell; return the shell and the pipe from its output to the sink."""
+    def _start(
+        self, call: _PendingCommand, sink: BoundedSink, *, detach: asyncio.Event | None = None
+    ) -> tuple[PooledShell, Pipe]:
+        """Run the command in a shell; return the shell and the pipe from its output to the sink.
+
+        `detach` is set when an awaited command is moved to the background."""
         try:
             shell = self._shells.take(
                 call.cwd,
@@ -427,6 +440,7 @@ class Bash:
             command=call.args.command,
             call_id=call.call_id,
             log_path=str(call.log_path),
+            detach=detach,
         )
         try:
             script = call.command.script

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentcli.system.lazy import compile_later
 from agentcli.system.output import BoundedOutput, OutputExcerpt, group_digits
-from agentcli.system.process import ProcessEnd, format_ending, name_death_signal
+from agentcli.system.process import ProcessEnd, describe_end
 from agentcli.types.tools import Command, ErrorKind, Output
 
 SHOWN_BYTES = 30_000
@@ -39,7 +39,7 @@ def report_command(
     `notes` are lines before that one. `remedy` is what the model can do about a timeout, if that
     does not depend on the command. `pipe` has the exit codes of a pipe that hid a failure."""
     shown, seen = _build_excerpt(command, output, cwd=cwd)
-    death = name_death_signal(ended.returncode)
+    death, status = describe_end(ended.returncode)
     details = replace(
         seen,
         exit_code=ended.returncode if ended.returncode >= 0 else None,
@@ -49,7 +49,7 @@ def report_command(
         left_running=ended.left_running,
         pipe=pipe,
     )
-    status, error = format_ending(ended.returncode), ErrorKind.FAILED if death else None
+    error = ErrorKind.FAILED if death else None
     if ended.timed_out:
         advice = remedy or _advise_on_timeout(command)
         status, error = f"timed out after {timeout_s:g} s, killed; {advice}", ErrorKind.TIMEOUT
@@ -119,10 +119,11 @@ def report_terminal(
     `pid` is None if it has ended, with `returncode`."""
     shown, seen = _build_excerpt(command, output, cwd=cwd)
     code = returncode or 0
+    death, how = describe_end(code)
     details = replace(
         seen,
         exit_code=code if pid is None and code >= 0 else None,
-        signal=name_death_signal(code) if pid is None else None,
+        signal=death if pid is None else None,
         duration_s=ran_s,
         background_pid=pid,
         terminal=number,
@@ -130,7 +131,7 @@ def report_terminal(
     )
     status = f"terminal {number} is open, pid {pid}: write_stdin sends input, kill {pid} ends it"
     if pid is None:
-        status = f"terminal {number} has ended: {format_ending(code)}"
+        status = f"terminal {number} has ended: {how}"
     lines = (
         shown.text.removesuffix("\n") or "[no output]",
         *_describe_log_fault(output),
@@ -144,20 +145,24 @@ def _build_excerpt(
     command: str, output: BoundedOutput, *, cwd: Path
 ) -> tuple[OutputExcerpt, Command]:
     """Return the output as the model reads it, and as the user sees it."""
-    lines = output.finish()
-    shown = lines.build_excerpt(limit_bytes=SHOWN_BYTES, head_bytes=SHOWN_HEAD_BYTES)
-    head, tail = lines.build_card(first=CARD_HEAD_LINES, last=CARD_TAIL_LINES)
+    summary = output.summarize(
+        limit_bytes=SHOWN_BYTES,
+        head_bytes=SHOWN_HEAD_BYTES,
+        first=CARD_HEAD_LINES,
+        last=CARD_TAIL_LINES,
+    )
+    shown = summary.excerpt
     return shown, Command(
         command=command,
         cwd=str(cwd),
         output_bytes=output.size_bytes,
         output_lines=shown.lines,
         shown_lines=shown.shown_lines,
-        head=head,
-        tail=tail,
+        head=summary.head,
+        tail=summary.tail,
         log_path=str(output.log_path),
         stored_bytes=output.logged_bytes if output.log_fault else None,
-        output_sha256=output.sha256,
+        output_sha256=summary.sha256,
     )
 
 

@@ -97,6 +97,8 @@ class ShellPool:
         """The directory of the commands' files and outputs."""
         self.sandbox = sandbox
         self.are_confined = sandbox is not None
+        self.have_namespaces = sandbox is not None and sandbox.has_process_namespace
+        """True if each has a namespace of processes, unless it is outside the sandbox."""
         self._new_tag = new_tag
         self._environment = environment
         self._leases = leases
