@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from agentcli.sandbox.environment import build_git_variables, build_proxy_variables
@@ -100,6 +101,7 @@ class NetworkProxy:
         self._leases: dict[str, CommandLease] = {}
         self._service = Lazy(partial(build_service, self._leases))
         self._agents = Lazy(build_agents)
+        self._preparing = Lock()
         self._is_prepared = False
         self._port = 0
         """Where it listens; 0 if it does not."""
@@ -107,15 +109,16 @@ class NetworkProxy:
         """The same on the user's own loopback, for commands that have the whole network."""
         self._listeners: list[socket.socket] = []
         """Those that nobody accepts connections from yet."""
-        self._accepting: list[asyncio.Task[None]] = []
+        self._accepting: list[tuple[asyncio.AbstractEventLoop, socket.socket]] = []
         self._connections: set[asyncio.Task[None]] = set()
 
     def prepare(self, grants: Grants = NO_GRANTS) -> None:
-        if not self._is_prepared:
-            self._is_prepared = True
-            self._port = self._listen_at(self._listen())
-        if grants.network and asks_for_git(grants) and not self._loopback_port:
-            self._loopback_port = self._listen_at(socket.create_server((_OWN_LOOPBACK, 0)))
+        with self._preparing:
+            if not self._is_prepared:
+                self._is_prepared = True
+                self._port = self._listen_at(self._listen())
+            if grants.network and asks_for_git(grants) and not self._loopback_port:
+                self._loopback_port = self._listen_at(socket.create_server((_OWN_LOOPBACK, 0)))
         with suppress(RuntimeError):  # in another thread, so the first command does it
             self._accept()
 
@@ -130,8 +133,27 @@ class NetworkProxy:
         """Accept the connections of all listeners from now on."""
         loop = asyncio.get_running_loop()
         while self._listeners:
-            accept_all = self._accept_all(self._listeners.pop())
-            self._accepting.append(loop.create_task(accept_all))
+            listener = self._listeners.pop()
+            listener.setblocking(False)
+            loop.add_reader(listener, self._accept_one, listener)
+            self._accepting.append((loop, listener))
+
+    def _accept_one(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            accepted, _ = listener.accept()
+        except BlockingIOError:
+            return  # who wanted to connect is gone already
+        except OSError:  # we have no descriptor left
+            loop.remove_reader(listener)
+            self._accepting.remove((loop, listener))
+            self._listeners.append(listener)
+            loop.call_later(_PAUSE_S, self._accept)
+            return
+        accepted.setblocking(False)
+        task = loop.create_task(self._service.get().serve(accepted))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
 
     def create_token(self) -> str:
         return secrets.token_hex(16)
@@ -183,21 +205,11 @@ class NetworkProxy:
             self.end(token)
         if self._agents.made:
             self._agents.made.close()
-        for task in (*self._connections, *self._accepting):
+        for task in self._connections:
             task.cancel()
+        while self._accepting:
+            loop, listener = self._accepting.pop()
+            loop.remove_reader(listener)
+            listener.close()
         while self._listeners:
             self._listeners.pop().close()
-
-    async def _accept_all(self, listener: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        with listener:
-            listener.setblocking(False)
-            while True:
-                try:
-                    accepted, _ = await loop.sock_accept(listener)
-                except OSError:  # we have no descriptor left, or it is gone already
-                    await asyncio.sleep(_PAUSE_S)
-                    continue
-                task = loop.create_task(self._service.get().serve(accepted))
-                self._connections.add(task)
-                task.add_done_callback(self._connections.discard)

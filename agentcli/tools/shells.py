@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from threading import Timer
@@ -126,18 +125,14 @@ class ShellPool:
         `on_terminal` its input and output are a new terminal, and somebody answers its questions.
         """
         self._taken += 1
-        find = partial(
-            self._find_shell,
+        shell = self._find_shell(
             ShellSetup.from_directory(cwd, grants),
             credentials or {},
             notes_directory=notes_directory,
             on_terminal=on_terminal,
         )
-        if self._leases is None:
-            return find()
-        self._leases.prepare(grants)
-        shell = find()
-        self._leases.begin(shell.token, call_id=call_id, grants=grants)
+        if self._leases is not None:
+            self._leases.begin(shell.token, call_id=call_id, grants=grants)
         return shell
 
     def _find_shell(
@@ -165,8 +160,6 @@ class ShellPool:
         """Run a line of shell in the first shell, which then waits for the first command.
 
         Return what the line prints. If it does not pass, the shell is ended."""
-        if self._leases is not None:
-            self._leases.prepare()
         setup = ShellSetup.from_directory(cwd, Grants())
         shell = self._start(setup, {}, notes_directory=True, waits=True, probe=probe)
         passed = PROBE_PASSED.encode()
@@ -187,8 +180,6 @@ class ShellPool:
         is_ready = any(_may_have(grants, started) for started in tuple(self._waiting))
         if self.sandbox is not None and _may_wait(grants) and not is_ready:
             self.stop_spares()
-            if self._leases is not None:
-                self._leases.prepare(grants)
             self._start_spares(cwd, grants)
 
     def stop_unused(self) -> None:
@@ -334,6 +325,7 @@ class ShellPool:
     def _open_lease(self, grants: Grants) -> tuple[str, CommandChannels]:
         if self._leases is None:
             return "", CommandChannels()
+        self._leases.prepare(grants)
         token = self._leases.create_token()
         return token, self._leases.open(token, grants)
 
