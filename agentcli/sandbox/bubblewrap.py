@@ -14,8 +14,8 @@ from subprocess import DEVNULL, STDOUT, Popen
 from agentcli.sandbox import kernel, landlock_rules, seccomp
 from agentcli.sandbox.kernel import Launcher
 from agentcli.sandbox.limits import CommandLimits
-from agentcli.sandbox.mounts import MountChecks, MountState, MountView
-from agentcli.sandbox.namespaces import Entrance, MountNamespaceCache, MountTable, read_status
+from agentcli.sandbox.mounts import MountState, MountStates, MountView
+from agentcli.sandbox.namespaces import Entrance, MountNamespaceCache, read_status
 from agentcli.sandbox.paths import (
     PROXY_PORT,
     SandboxPaths,
@@ -86,13 +86,12 @@ class BubblewrapSandbox:
             version=version,
             has_private_network=self._network is not None,
         )
-        self._mount_table = MountTable()
+        self._mount_states = MountStates(self._view)
         self._namespaces = MountNamespaceCache(self._view, program=program, network=self._network)
         self.keeps_mounts = keeps_mounts
         self._paths = paths
         self._program = program
         self._placeholders = PlaceholderHolder(held)
-        self._mount_checks = MountChecks((*(one.path for one in held), *paths.hidden))
         keeper = GuardedPaths(
             (*protection.guarded, *protection.new_repository),
             roots=(paths.workspace, *protection.writable),
@@ -125,7 +124,7 @@ class BubblewrapSandbox:
         stdio = (stdin, stdout, stderr)
         self._placeholders.take()
         try:
-            mounted = self._read_state(grants)
+            mounted = self._mount_states.read(grants)
             launch = partial(
                 self._launch, argv, cwd, env=env, grants=grants, mounted=mounted, stdio=stdio
             )
@@ -141,7 +140,7 @@ class BubblewrapSandbox:
         """Mount in a thread what a command without grants sees, which is to start in the block."""
         self._placeholders.take()
         try:
-            self._namespaces.mount_ahead(Grants(), self._read_state(Grants()))
+            self._namespaces.mount_ahead(Grants(), self._mount_states.read(Grants()))
             yield
         finally:
             self._placeholders.release()
@@ -149,7 +148,7 @@ class BubblewrapSandbox:
     def supervise(self, process: "Popen[bytes]") -> bool:
         command = self._commands[process]
         try:
-            is_same = self._read_state(command.grants) == command.mounted
+            is_same = self._mount_states.read(command.grants) == command.mounted
         except OSError:
             return False
         if is_same:
@@ -180,17 +179,10 @@ class BubblewrapSandbox:
             if launcher is not None:
                 launcher.close()
         self._namespaces.close()
-        self._mount_table.close()
+        self._mount_states.close()
         if self._network:
             self._network.close()
             self._network = None
-
-    def _read_state(self, grants: Grants) -> MountState:
-        """Return the state before anything is mounted, so that later changes show."""
-        check = self._mount_checks.take()
-        return MountState(
-            self._mount_table.count_changes(), check, self._view.identify_sources(grants)
-        )
 
     @contextmanager
     def _open_entrance(self, grants: Grants, mounted: MountState) -> Iterator[Entrance]:

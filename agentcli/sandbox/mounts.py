@@ -8,10 +8,12 @@ on the way to one is a mount itself, and those can neither be renamed nor remove
 """
 
 import os
+import select
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
+from threading import Lock
 
 from agentcli.sandbox.paths import (
     SandboxPaths,
@@ -300,10 +302,7 @@ class MountCheck:
         for path in paths:
             handles.append(os.open(path, _PATH))
             self._found[path] = os.fstat(handles[-1])
-
-    @property
-    def paths(self) -> Collection[Path]:
-        return self._found.keys()
+        self.paths: Collection[Path] = self._found.keys()
 
     def find_stale(self) -> tuple[Path, ...]:
         """Return the paths where there is another file by now, or no file at all."""
@@ -336,6 +335,47 @@ class MountState:
     mount_changes: int
     check: MountCheck
     sources: tuple[tuple[int, int], ...]
+
+
+_TABLE = "/proc/self/mountinfo"
+
+
+class MountTable:
+    """A counter of mount changes. It may be used from any thread."""
+
+    def __init__(self) -> None:
+        self._handle = os.open(_TABLE, os.O_RDONLY | os.O_CLOEXEC)
+        self._news = select.poll()
+        self._news.register(self._handle, select.POLLPRI | select.POLLERR)
+        self._changes = 0
+        self._lock = Lock()
+
+    def count_changes(self) -> int:
+        """Return how often a mount or unmount was noticed so far."""
+        with self._lock:
+            self._changes += len(self._news.poll(0))
+            return self._changes
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+
+class MountStates:
+    """Reads what the mounts of a view are made of. It may be used from any thread."""
+
+    def __init__(self, view: MountView) -> None:
+        held = (one.path for one in view.protection.guarded)
+        self._view = view
+        self._checks = MountChecks((*held, *view.paths.hidden))
+        self._table = MountTable()
+
+    def read(self, grants: Grants) -> MountState:
+        """Return the state before anything is mounted, so that later changes show."""
+        check = self._checks.take()
+        return MountState(self._table.count_changes(), check, self._view.identify_sources(grants))
+
+    def close(self) -> None:
+        self._table.close()
 
 
 def _is_at(path: Path, was: os.stat_result, *, as_it_was: bool = False) -> bool:

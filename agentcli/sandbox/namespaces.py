@@ -7,7 +7,6 @@ user needs `nsenter`, since only a process without other threads can enter a use
 
 import json
 import os
-import select
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -237,29 +236,3 @@ class MountNamespaceCache:
         way = replace(self._network, network=None)
         words = [*way.words, *_CUT_OFF, str(self._program), *options]
         return open_namespaces(words, "mnt", pass_fds=way.descriptors)
-
-
-# Changes to the machine's mounts.
-
-
-_TABLE = "/proc/self/mountinfo"
-
-
-class MountTable:
-    """A counter of mount changes. It may be used from any thread."""
-
-    def __init__(self) -> None:
-        self._handle = os.open(_TABLE, os.O_RDONLY | os.O_CLOEXEC)
-        self._news = select.poll()
-        self._news.register(self._handle, select.POLLPRI | select.POLLERR)
-        self._changes = 0
-        self._lock = Lock()
-
-    def count_changes(self) -> int:
-        """Return how often a mount or unmount was noticed so far."""
-        with self._lock:
-            self._changes += len(self._news.poll(0))
-            return self._changes
-
-    def close(self) -> None:
-        os.close(self._handle)
