@@ -145,19 +145,6 @@ class ContentReader:
         return content
 
 
-def outline(name: str, parent: int) -> Entry | None:
-    """Return only the kind of an entry, without anything that may change while the kind stays."""
-    try:
-        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    if stat.S_ISDIR(found.st_mode):
-        return DirectoryContent(0, {})
-    if stat.S_ISLNK(found.st_mode):
-        return LinkContent(os.readlink(name, dir_fd=parent))
-    return FileContent(0, b"") if stat.S_ISREG(found.st_mode) else UnreadContent((found.st_mode,))
-
-
 def put_back(name: str, parent: int, *, before: Entry | None, after: Entry | None) -> None:
     """Restore an entry to what it was before. Content that was not read is left alone."""
     if before == after or isinstance(before, UnreadContent):

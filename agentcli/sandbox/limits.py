@@ -58,15 +58,17 @@ def lower_own_limits() -> None:
     _lower(resource.RLIMIT_NOFILE, _OPEN_FILES)
 
 
-def limit_processes(limits: CommandLimits, *, tasks_now: int) -> None:
-    """Limit how many more processes than now the user may have. Called before each command.
+def limit_processes(limits: CommandLimits) -> int:
+    """Limit how many more processes than now the user may have. Return how many tasks there are.
 
-    It is only the soft limit, and does not apply to root: a second net if the watch cannot run. In
-    a user namespace the kernel counts the processes there alone.
+    Called before each command. It is only the soft limit, and does not apply to root: a second net
+    if the watch cannot run. In a user namespace the kernel counts the processes there alone.
     """
+    tasks_now = count_tasks()
     _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     most = tasks_now + limits.most_processes
     resource.setrlimit(resource.RLIMIT_NPROC, (_lower_value(hard, most), hard))
+    return tasks_now
 
 
 def count_tasks() -> int:

@@ -45,10 +45,6 @@ FindDenied = Callable[[Path, Literal["read", "edit"]], tuple[Path, ...]]
 Raises OSError if they are too many."""
 
 
-def find_nothing_denied(directory: Path, action: Literal["read", "edit"]) -> tuple[Path, ...]:
-    return ()
-
-
 ReportLoss = Callable[[Path], None]
 """Takes a path that a command removed or replaced, and that cannot be put back. From any thread."""
 
@@ -77,8 +73,10 @@ class SandboxScope:
     """Paths that rules deny commands to read."""
     unwritable: tuple[Path, ...] = ()
     """Paths that rules deny commands to change or to create."""
-    find_denied: FindDenied = find_nothing_denied
-    """Finds the paths that rules match by now, in the workspace or in a directory of a grant."""
+    find_denied: FindDenied | None = None
+    """Finds the paths that rules match by now, in the workspace or in a directory of a grant.
+
+    None if no rule denies anything."""
     rejected: Path | None = None
     """The directory for removed content. If None, it is kept only as long as the session."""
     report_loss: ReportLoss = ignore_loss
@@ -103,7 +101,7 @@ class SandboxPaths:
     """Paths in the workspace that no command may change."""
     unwritable: tuple[Path, ...]
     """The same, but nothing stands in for those that are missing: what appears there is removed."""
-    find_denied: FindDenied
+    find_denied: FindDenied | None
     own_environment: Path | None
     """The environment in the workspace that agentcli runs from: held, but too large to record."""
     records: tuple[Path, ...]

@@ -19,7 +19,7 @@ from agentcli.sandbox.git_paths import (
     read_small_text,
     search_directories,
 )
-from agentcli.sandbox.paths import FindDenied, find_nothing_denied
+from agentcli.sandbox.paths import FindDenied
 from agentcli.system.files import exists, is_directory, is_file, is_link, is_socket
 from agentcli.system.lazy import compile_later
 from agentcli.system.repository import find_common_directory, find_git_directory
@@ -97,7 +97,7 @@ def find_protection(
 class GrantedProtection:
     """The protection of directories that grants open to commands. Each is searched once."""
 
-    def __init__(self, find_denied: FindDenied = find_nothing_denied) -> None:
+    def __init__(self, find_denied: FindDenied | None = None) -> None:
         self._find_denied = find_denied
         self._found: dict[Path, Protection] = {}
         self._unreadable: dict[Path, tuple[Path, ...]] = {}
@@ -105,7 +105,7 @@ class GrantedProtection:
     def find(self, directory: Path) -> Protection:
         if directory not in self._found:
             self._found[directory] = (
-                find_protection(directory, denied=self._find_denied(directory, "edit"))
+                find_protection(directory, denied=self._list_denied(directory, "edit"))
                 if is_directory(directory)
                 else Protection(guarded=())
             )
@@ -114,10 +114,13 @@ class GrantedProtection:
     def find_unreadable(self, directories: Iterable[Path]) -> tuple[Path, ...]:
         """Return the paths in them that rules deny to read, as far as they exist by now."""
         for directory in (one for one in directories if one not in self._unreadable):
-            found = self._find_denied(directory, "read")
+            found = self._list_denied(directory, "read")
             self._unreadable[directory] = tuple(Path(os.path.realpath(path)) for path in found)
         each = (self._unreadable[directory] for directory in directories)
         return tuple(path for paths in each for path in paths if exists(path))
+
+    def _list_denied(self, directory: Path, action: Literal["read", "edit"]) -> tuple[Path, ...]:
+        return self._find_denied(directory, action) if self._find_denied else ()
 
     def find_hidden(
         self, *, writable: Iterable[Path], readable: Iterable[Path]

@@ -7,6 +7,7 @@ a link gets nothing written.
 """
 
 import os
+import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import groupby
@@ -19,9 +20,10 @@ from agentcli.sandbox.contents import (
     DirectoryContent,
     Entry,
     FileContent,
+    LinkContent,
+    UnreadContent,
     keep_copy,
     make_accessible,
-    outline,
     put_back,
 )
 from agentcli.sandbox.git_paths import list_risky_lines
@@ -42,6 +44,14 @@ class _Group:
     members: tuple[GuardedPath, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class UndoneChanges:
+    notes: tuple[str, ...]
+    """A sentence for each path that was put back, for the model and the user."""
+    lost: frozenset[Path]
+    """The directories that are gone or replaced, and that nothing puts back."""
+
+
 class GuardedPaths:
     def __init__(
         self, guarded: Iterable[GuardedPath], *, roots: Iterable[Path], rejected: Path
@@ -58,10 +68,19 @@ class GuardedPaths:
         for parent, members in groupby(ordered, key=lambda one: one.path.parent):
             root = next(top for top in tops if parent.is_relative_to(top))
             self._groups.append(_Group(root, parent.relative_to(root).parts, tuple(members)))
+        self._placeholders = {one: Placeholder.from_guarded(one) for one in ordered}
         self._reader = ContentReader()
 
     def take_snapshot(self) -> Snapshot:
         return {one: entry for group in self._groups for one, entry in self._look(group)}
+
+    def restore(
+        self, before: Snapshot, *, held: Collection[Path], stale: Collection[Path]
+    ) -> UndoneChanges:
+        """Put back what a command changed. What mounts held need not be, unless one is stale."""
+        changed = self.select_to_undo(before, held=held, stale=stale)
+        lost = frozenset(self._find_lost(changed))  # first: undoing removes what replaced them
+        return UndoneChanges(self.undo(changed), lost)
 
     def undo(self, before: Snapshot) -> tuple[str, ...]:
         """Put back what changed. Return a sentence for each path, for the model and the user.
@@ -76,11 +95,10 @@ class GuardedPaths:
                     sentences += self._undo_in(parent, group, before=before)
         return tuple(sentences)
 
-    def find_lost(self, before: Snapshot) -> Iterator[Path]:
+    def _find_lost(self, before: Snapshot) -> Iterator[Path]:
         """Yield the directories that are gone or replaced, of which only the entry was recorded.
 
-        Nothing puts them back. Call it before `undo`, which removes what replaced them. No command
-        can have removed a root."""
+        No command can have removed a root."""
         for group in (one for one in self._groups if is_directory(one.root)):
             known = [one for one in group.members if _is_outline(one, before.get(one))]
             with _open(group) if known else nullcontext() as parent:
@@ -118,9 +136,9 @@ class GuardedPaths:
         if parent is None:
             return None
         if one.kind == "entry":
-            return outline(name, parent)
+            return _outline(name, parent)
         # Another session may create and remove its own placeholder at any time.
-        is_held = Placeholder.from_guarded(one).is_untouched(name, parent)
+        is_held = self._placeholders[one].is_untouched(name, parent)
         return None if is_held else self._reader.read(name, parent)
 
     def _undo_one(
@@ -148,6 +166,19 @@ _WHAT_WAS_DONE = {
     (False, False): "changed by the command, and has been put back",
     (False, True): "removed or replaced by the command",
 }
+
+
+def _outline(name: str, parent: int) -> Entry | None:
+    """Return only the kind of an entry, without anything that may change while the kind stays."""
+    try:
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        return DirectoryContent(0, {})
+    if stat.S_ISLNK(found.st_mode):
+        return LinkContent(os.readlink(name, dir_fd=parent))
+    return FileContent(0, b"") if stat.S_ISREG(found.st_mode) else UnreadContent((found.st_mode,))
 
 
 def _is_outline(one: GuardedPath, before: Entry | None) -> bool:

@@ -13,11 +13,10 @@ from threading import Lock
 
 from agentcli.sandbox.contents import Entry
 from agentcli.sandbox.git_paths import find_repositories
-from agentcli.sandbox.limits import CommandLimits, CommandWatch, count_tasks, limit_processes
+from agentcli.sandbox.limits import CommandLimits, CommandWatch, limit_processes
 from agentcli.sandbox.mounts import MountCheck
 from agentcli.sandbox.paths import (
     FindDenied,
-    ReportLoss,
     SandboxPaths,
     iter_outermost,
     list_granted,
@@ -52,12 +51,7 @@ class CommandSupervisor:
         self._paths = paths
         self._protection = granted
         self._workspace = GuardedDirectory(
-            paths.workspace,
-            keeper,
-            denied=paths.unwritable,
-            find_denied=paths.find_denied,
-            rejected=paths.rejected,
-            report_loss=paths.report_loss,
+            paths.workspace, keeper, denied=paths.unwritable, paths=paths
         )
         self._granted: dict[Path, GuardedDirectory] = {}
         self._limits = limits
@@ -78,7 +72,7 @@ class CommandSupervisor:
         The user may change the paths of `mount_check`. Once one is stale, the command is stopped.
         """
         if waits:
-            limit_processes(self._limits, tasks_now=count_tasks())
+            limit_processes(self._limits)
             return launch()
         before = self._record(grants, mount_check)
         try:
@@ -112,30 +106,23 @@ class CommandSupervisor:
             directory.close()
 
     def _record(self, grants: Grants, mount_check: MountCheck | None) -> _MachineBefore:
-        tasks = count_tasks()
-        limit_processes(self._limits, tasks_now=tasks)
-        granted = map(self._find_granted, list_granted(grants, self._paths))
-        directories = (self._workspace, *granted)
+        tasks = limit_processes(self._limits)
+        granted = list_granted(grants, self._paths) if grants.writable else ()
+        directories = (self._workspace, *map(self._find_granted, granted))
         return _MachineBefore(
             tasks, mount_check, tuple((each, each.begin()) for each in directories)
         )
 
     def _find_granted(self, path: Path) -> "GuardedDirectory":
         if path not in self._granted:
-            protection = self._protection.find(path)
+            paths, protection = self._paths, self._protection.find(path)
             keeper = GuardedPaths(
                 (*protection.guarded, *protection.new_repository),
                 roots=(path, *protection.writable),
-                rejected=self._paths.rejected,
+                rejected=paths.rejected,
             )
-            self._granted[path] = GuardedDirectory(
-                path,
-                keeper,
-                denied=self._paths.find_denied(path, "edit"),
-                find_denied=self._paths.find_denied,
-                rejected=self._paths.rejected,
-                report_loss=self._paths.report_loss,
-            )
+            denied = paths.find_denied(path, "edit") if paths.find_denied else ()
+            self._granted[path] = GuardedDirectory(path, keeper, denied=denied, paths=paths)
         return self._granted[path]
 
     def _begin(self, process: "Popen[bytes]", before: _MachineBefore) -> None:
@@ -159,23 +146,28 @@ class GuardedDirectory:
         keeper: GuardedPaths,
         *,
         denied: Iterable[Path],
-        find_denied: FindDenied,
-        rejected: Path,
-        report_loss: ReportLoss,
+        paths: SandboxPaths,
     ) -> None:
-        """Rules deny changes of the paths in `denied` already; `find_denied` finds new ones."""
+        """Rules deny changes of the paths in `denied` already."""
         self.path = path
         self._keeper = keeper
-        self._report_loss = report_loss
+        self._report_loss = paths.report_loss
         self._original = find_original(path)
         roots = tuple(find_repositories(path))
         self._repositories = CompleteRepositories(roots[:_MOST_CHECKED])
         self._scan = NewRepositoryScan(
-            path, known=roots, original=self._original, rejected=rejected
+            path, known=roots, original=self._original, rejected=paths.rejected
         )
-        self._denied = NewDeniedPaths(
-            path, denied, find_denied=find_denied, original=self._original, rejected=rejected
-        )
+        self._denied: NewDeniedPaths | None = None
+        """None if no rule denies anything."""
+        if paths.find_denied is not None:
+            self._denied = NewDeniedPaths(
+                path,
+                denied,
+                find_denied=paths.find_denied,
+                original=self._original,
+                rejected=paths.rejected,
+            )
 
     def begin(self) -> Snapshot:
         """Record the state before a command. `end` or `cancel` must be called once for each."""
@@ -192,16 +184,19 @@ class GuardedDirectory:
         Report what it removed or replaced, and what cannot be put back."""
         broken = self._repositories.end()
         try:
-            changed = self._select_to_undo(before, mount_check)
-            lost = frozenset(self._keeper.find_lost(changed))
-            notes = (*self._keeper.undo(changed), *self._denied.remove())
+            held = mount_check.paths if mount_check else ()
+            stale = mount_check.find_stale() if mount_check else ()
+            undone = self._keeper.restore(before, held=held, stale=stale)
+            removed = self._denied.remove() if self._denied else ()
         finally:
             self._original.end()
-        for path in iter_outermost(sorted({*lost, *broken})):
-            self._report_loss(path)
+        if losses := {*undone.lost, *broken}:
+            for path in iter_outermost(sorted(losses)):
+                self._report_loss(path)
         found = self._scan.take_notes()
         self._scan.look()
-        return (*notes, *map(self._describe_broken, broken - lost), *found)
+        destroyed = map(self._describe_broken, broken - undone.lost)
+        return (*undone.notes, *removed, *destroyed, *found)
 
     def close(self) -> None:
         self._scan.close()
@@ -209,12 +204,6 @@ class GuardedDirectory:
     def _describe_broken(self, git: Path) -> str:
         shown = git.relative_to(self.path) if git.is_relative_to(self.path) else git
         return f"{shown} is no repository any more: the command removed HEAD or the objects"
-
-    def _select_to_undo(self, before: Snapshot, mount_check: MountCheck | None) -> Snapshot:
-        if mount_check is None:
-            return before
-        stale = mount_check.find_stale()
-        return self._keeper.select_to_undo(before, held=mount_check.paths, stale=stale)
 
 
 # The guarded paths before the first of the running commands, and the times commands ran.
@@ -284,7 +273,8 @@ class CompleteRepositories:
         """Record which are complete before a command. `end` must be called once for each."""
         with self._lock:
             if self._running == 0:
-                found = ((find_git_directory(root / ".git"), root) for root in self._roots)
+                there = [root for root in self._roots if os.path.lexists(root / ".git")]
+                found = ((find_git_directory(root / ".git"), root) for root in there)
                 self._complete = {git: root for git, root in found if git and _is_complete(git)}
             self._running += 1
 

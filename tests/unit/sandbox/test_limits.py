@@ -26,7 +26,7 @@ lower_own_limits(); lower_own_limits()
 for name in ("CORE", "FSIZE", "NOFILE"):
     print(name, *resource.getrlimit(getattr(resource, "RLIMIT_" + name)))
 for processes in (5000, 100):
-    limit_processes(CommandLimits(processes=processes), tasks_now=count_tasks())
+    limit_processes(CommandLimits(processes=processes))
     soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     print(abs(soft - count_tasks() - processes) < 90, hard == -1 or hard >= soft)
 """

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.sandbox.mounts import MountView
-from agentcli.sandbox.paths import SandboxPaths, find_nothing_denied, ignore_loss
+from agentcli.sandbox.paths import SandboxPaths, ignore_loss
 from agentcli.sandbox.protect import GuardedPath, Protection
 from agentcli.types.grants import Grants
 
@@ -25,7 +25,7 @@ def places(tmp_path: Path) -> SandboxPaths:
         unreadable=frozenset(),
         protected=(),
         unwritable=(),
-        find_denied=find_nothing_denied,
+        find_denied=None,
         own_environment=None,
         records=(),
         toolchains=(tmp_path / "tools/bin",),
