@@ -257,8 +257,7 @@ def _build_bubblewrap(trial: _Trial) -> _ProvenLayer:
     program = _find_bubblewrap(trial.environ, Path(os.path.realpath(scope.workspace)))
     if program is None:
         raise _Unusable(explain_not_installed())
-    from agentcli.sandbox.bubblewrap import BubblewrapSandbox
-    from agentcli.sandbox.namespaces import make_private_network
+    from agentcli.sandbox.bubblewrap import BubblewrapSandbox, make_private_network
 
     with ThreadPoolExecutor(thread_name_prefix="bubblewrap") as beside:
         asked = beside.submit(_read_version, program)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.sandbox import namespaces
+from agentcli.sandbox import bubblewrap
 from agentcli.sandbox.bubblewrap import BubblewrapSandbox
 from agentcli.types.grants import Grants
 from tests.support.confined import Confined, confined
@@ -135,7 +135,7 @@ def test_no_library_of_a_command_is_loaded_outside(place: Confined) -> None:
 def test_machine_that_keeps_no_mounts_confines_commands_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(namespaces, "_CUT_OFF", ("/no/such/unshare",))
+    monkeypatch.setattr(bubblewrap, "_CUT_OFF", ("/no/such/unshare",))
     with confined("bubblewrap", tmp_path) as place:
         assert not keeps_mounts(place)
         subprocess.run(["git", "init", "-q", place.workspace], check=True)

@@ -11,7 +11,7 @@ ALLOWED = {
     "system/own_process.py": "the one place for our own helpers",
     "system/process.py": "commands: in a sandbox, or without one by the user's own yes",
     "permissions/hook_process.py": "the user's hooks; their environment is made by own_process",
-    "sandbox/namespaces.py": "starts bubblewrap itself",
+    "sandbox/bubblewrap.py": "starts bubblewrap itself",
     "sandbox/kernel.py": "a copy of ourselves that makes one socket in a user namespace, and ends",
     "sandbox/enclosure.py": "a process outside of every domain, to check against",
     "features/batch/engine.py": "agentcli itself, which needs the environment it was given",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.sandbox.bubblewrap import MountNamespaceCache, make_private_network
 from agentcli.sandbox.mounts import MountCheck, MountState, MountView
-from agentcli.sandbox.namespaces import MountNamespaceCache, make_private_network
 from agentcli.sandbox.paths import SandboxScope, survey_paths
 from agentcli.sandbox.protect import Protection
 from agentcli.types.grants import Grants
