@@ -431,7 +431,8 @@ def _add_tools(
         ),
         *own,
     )
-    parts.toolset.add(check_edits(parts, parts.checkpoints.wrap_offers(built_in)))
+    undoable = parts.checkpoints.wrap_offers(built_in)
+    parts.toolset.add([*check_edits(parts, undoable)])
     for tool in tools:
         if tool.spec.name in parts.toolset.names:
             raise UsageError(

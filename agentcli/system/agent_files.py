@@ -123,17 +123,17 @@ def list_user_folders(name: str) -> tuple[Path, ...]:
     """Return the folders of other agents in the user's home.
 
     `name` is `skills`, `agents` or `commands`, or `instructions` for those that may hold some."""
-    own, config = locate_home(), locate_config_home()
+    own = locate_home()
     match name:
         case "instructions":
             return own / ".claude", own / ".codex", own / ".gemini"
         case "skills":
             return own / ".agents/skills", own / ".claude/skills"
         case "agents":
-            opencode = config / "opencode"
+            opencode = locate_config_home() / "opencode"
             return own / ".claude/agents", opencode / "agent", opencode / "agents"
         case _:
-            opencode = config / "opencode"
+            opencode = locate_config_home() / "opencode"
             return (
                 own / ".claude/commands",
                 own / ".codex/prompts",
