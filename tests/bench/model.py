@@ -8,6 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 
 KEY = "sk-test-0123456789"
+END_S = 5.0
 PROVIDERS = ("ANTHROPIC", "OPENAI", "GEMINI")
 
 
@@ -18,6 +19,7 @@ class Model:
         """`reply`: the body of the answer to each request, which are counted from 0."""
         self._reply = reply
         self._socket = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._accept, daemon=True)
         self.port: int = self._socket.getsockname()[1]
         self.began: list[float] = []
         """The first byte of a request was there."""
@@ -40,7 +42,7 @@ class Model:
         }
 
     def __enter__(self) -> "Model":
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._thread.start()
         return self
 
     def __exit__(
@@ -49,6 +51,9 @@ class Model:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # Ended before the descriptor is free: the thread must not accept what the next model gets.
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join(END_S)
         self._socket.close()
 
     def _accept(self) -> None:
