@@ -240,15 +240,22 @@ def _matches(rule: PermissionRule, example: str) -> bool:
     return all(rule.command.covers(part, alone=alone) for part in line.parts)
 
 
+def _includes(stored: PermissionRule, added: PermissionRule) -> bool:
+    """Return whether a stored rule says all that another one would, in every situation."""
+    is_same = (stored.text, stored.decision, stored.when) == (
+        added.text,
+        added.decision,
+        added.when,
+    )
+    return is_same and stored.grants | added.grants == stored.grants
+
+
 def store_rule(
     path: Path, text: str, *, decision: RuleDecision = "allow", grants: Grants = NO_GRANTS
 ) -> None:
     """Add a rule to the user's own file, once. Raise RuleError, OSError or SettingsError."""
-    parse_rule(text, decision, source="user")
-    if any(
-        (rule.text, rule.decision, rule.grants | grants) == (text, decision, rule.grants)
-        for rule in load_rules(path, source="user")
-    ):
+    added = replace(parse_rule(text, decision, source="user"), grants=grants)
+    if any(_includes(rule, added) for rule in load_rules(path, source="user")):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     before = read_regular(path).decode().rstrip() if path.exists() else ""

@@ -175,6 +175,14 @@ def test_storing_keeps_what_the_file_says(rules_file: Path) -> None:
     assert [rule.text for rule in load_rules(rules_file, source="user")][-1] == "bash(make:*)"
 
 
+def test_rule_that_holds_at_times_does_not_stand_for_one_that_always_does(tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text('[[rule]]\ndecision = "deny"\nrule = "bash(git push:*)"\nwhen = "untrusted"\n')
+    store_rule(path, "bash(git push:*)", decision="deny")
+    store_rule(path, "bash(git push:*)", decision="deny")
+    assert [rule.when for rule in load_rules(path, source="user")] == ["untrusted", "always"]
+
+
 @pytest.mark.parametrize(
     ("query", "command"),
     [
