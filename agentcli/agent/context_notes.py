@@ -115,7 +115,9 @@ class EnvironmentNotes:
             notes.append(ContextNote(text=text, why=NoteReason.ENVIRONMENT))
         if self._changes is not None and self._changes.known is not None:
             notes.append(
-                ContextNote(text=describe_changes(self._changes.known), why=NoteReason.ENVIRONMENT)
+                ContextNote(
+                    text=describe_work_tree(self._changes.known), why=NoteReason.ENVIRONMENT
+                )
             )
             self._changes = None
         return notes
@@ -151,7 +153,7 @@ def describe_reach(hosts: Sequence[str], *, has_sandbox: bool) -> str:
     )
 
 
-def describe_changes(changes: Sequence[str]) -> str:
+def describe_work_tree(changes: Sequence[str]) -> str:
     """Describe the lines of `git status`: two letters and a path each."""
     if not changes:
         return "[Work tree as the session found it: clean]"

@@ -159,7 +159,7 @@ class BoundedOutput:
         self, *, limit_bytes: int, head_bytes: int, first: int, last: int
     ) -> OutputSummary:
         """Return an excerpt within the limit, and so many first and last lines."""
-        lines = self.finish()
+        lines = self.read_lines()
         head, tail = lines.build_card(first=first, last=last)
         return OutputSummary(
             excerpt=lines.build_excerpt(limit_bytes=limit_bytes, head_bytes=head_bytes),
@@ -168,7 +168,7 @@ class BoundedOutput:
             sha256=self.sha256,
         )
 
-    def finish(self) -> "OutputLines":
+    def read_lines(self) -> "OutputLines":
         """Return all that is kept, as plain lines."""
         tail = bytes(self._tail[-KEPT_TAIL_BYTES:])
         gap_bytes = self.size_bytes - len(self._head) - len(tail)
@@ -343,7 +343,7 @@ def store_output(path: Path, data: bytes) -> OutputLines:
         whole.feed(data)
     finally:
         whole.close()
-    return whole.finish()
+    return whole.read_lines()
 
 
 # Filtering: output is changed before it is stored, so that what was removed is stored nowhere

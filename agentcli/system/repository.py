@@ -28,7 +28,9 @@ _COMMIT = compile_later(r"[0-9a-f]{40,64}")
 
 
 def find_branch(folder: Path) -> str:
-    """Return `branch main` or `commit 1a2b3c4d5e6f`; empty if there is no repository."""
+    """Return `branch main` or `commit 1a2b3c4d5e6f`, to be read; empty if there is no repository.
+
+    A long name is shortened."""
     head = next(
         (head for head in map(_read_head, _list_repository_paths(folder)) if head is not None), ""
     )

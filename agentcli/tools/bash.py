@@ -360,7 +360,7 @@ class Bash:
     def _explain_failure(
         self, output: BoundedOutput, call: _PendingCommand, *, exit_code: int
     ) -> tuple[str, ...]:
-        shown = output.finish().build_excerpt(
+        shown = output.read_lines().build_excerpt(
             limit_bytes=SCANNED_CHARS, head_bytes=SCANNED_CHARS // 4
         )
         notes = explain_not_started(exit_code, shown.text)

@@ -38,7 +38,7 @@ def fed(data: bytes, *, chunk_bytes: int) -> tuple[BoundedOutput, bytes]:
 
 
 def excerpt(bounded: BoundedOutput) -> OutputExcerpt:
-    return bounded.finish().build_excerpt(limit_bytes=30_000, head_bytes=10_000)
+    return bounded.read_lines().build_excerpt(limit_bytes=30_000, head_bytes=10_000)
 
 
 @given(PIECES, CHUNK)
@@ -77,7 +77,7 @@ def test_output_beyond_what_is_stored_shows_its_end_without_secrets(
             sink.feed(data[at : at + chunk_bytes])
         sink.close()
         stored = path.read_text(errors="replace")
-    shown = bounded.finish()
+    shown = bounded.read_lines()
     kept = "".join((*shown.head, *shown.tail))
     assert not [secret for _, secret in planted for text in (stored, kept) if secret in text]
     assert shown.lines == len(stored.splitlines())

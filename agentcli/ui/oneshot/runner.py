@@ -326,12 +326,13 @@ def _ignore_first_signal() -> None:
 # Heartbeat lines
 
 
-EVERY_S = 30.0
+HEARTBEAT_S = 30.0
+"""How long nothing is printed before a line says that the run is alive."""
 
 
 @asynccontextmanager
 async def run_heartbeat(
-    report_alive: Callable[[float], None] | None, *, every_s: float = EVERY_S
+    report_alive: Callable[[float], None] | None, *, every_s: float = HEARTBEAT_S
 ) -> AsyncIterator[None]:
     """Call `report_alive` regularly while the body runs, or never if it is None."""
     if report_alive is None:

@@ -413,7 +413,7 @@ def render_exit_summary(
     ]
     did = []
     if tally.changed:
-        did.append(describe_changes(tally, ascii=ascii))
+        did.append(count_changes(tally, ascii=ascii))
     if stopped:
         did.append(f"{pluralize(stopped, 'command')} still running {_was_or_were(stopped)} stopped")
     if did:
@@ -425,7 +425,7 @@ def render_exit_summary(
     return lines
 
 
-def describe_changes(tally: Tally, *, ascii: bool = True) -> str:
+def count_changes(tally: Tally, *, ascii: bool = True) -> str:
     """Return `3 files changed, +48 -12`; empty if nothing was changed."""
     if not tally.changed:
         return ""
@@ -436,7 +436,7 @@ def describe_changes(tally: Tally, *, ascii: bool = True) -> str:
 
 def describe_run_changes(tally: Tally, *, dot: str = " · ") -> str:
     """Return what a run changed, and the command that undoes it; empty if it changed nothing."""
-    changes = describe_changes(tally)
+    changes = count_changes(tally)
     return f"{changes}{dot}agentcli undo {tally.session[-4:]}" if changes else ""
 
 

@@ -8,7 +8,7 @@ import pytest
 from agentcli.agent.context_notes import (
     PATHS_SHOWN,
     EnvironmentNotes,
-    describe_changes,
+    describe_work_tree,
 )
 from agentcli.types.events import CallJudged, Compacted, ContextNote, ModelReplied, NoteReason
 from agentcli.types.messages import AssistantMessage, ToolCall
@@ -94,10 +94,10 @@ def test_work_tree_is_not_told_once_a_call_may_have_changed_it(
 
 
 def test_changes_are_described_within_limits() -> None:
-    assert describe_changes(()) == "[Work tree as the session found it: clean]"
-    assert describe_changes((" M a.py", "?? b\x1b.py")) == (
+    assert describe_work_tree(()) == "[Work tree as the session found it: clean]"
+    assert describe_work_tree((" M a.py", "?? b\x1b.py")) == (
         "[Work tree as the session found it: 1 changed, 1 untracked:\n M a.py\n?? b\ufffd.py]"
     )
-    many = describe_changes([f"?? {number:0500}.py" for number in range(1000)])
+    many = describe_work_tree([f"?? {number:0500}.py" for number in range(1000)])
     assert many.endswith(f"\n... and {1000 - PATHS_SHOWN} more]")
     assert len(many) < 1500

@@ -16,7 +16,7 @@ def kept(tmp_path: Path, data: bytes, *, chunk_bytes: int = 65_536) -> BoundedOu
 
 
 def shown(bounded: BoundedOutput) -> OutputExcerpt:
-    return bounded.finish().build_excerpt(limit_bytes=30_000, head_bytes=10_000)
+    return bounded.read_lines().build_excerpt(limit_bytes=30_000, head_bytes=10_000)
 
 
 def test_numbers_are_grouped_by_thousands() -> None:
@@ -95,14 +95,14 @@ def test_character_split_between_chunks_is_whole(tmp_path: Path, chunk_bytes: in
 
 def test_card_is_all_of_a_short_output(tmp_path: Path) -> None:
     bounded = kept(tmp_path, b"\x1b[1ma\x1b[0m\nb\nc\n")
-    assert bounded.finish().build_card(first=1, last=2) == ("a\nb\nc", "")
+    assert bounded.read_lines().build_card(first=1, last=2) == ("a\nb\nc", "")
 
 
 def test_card_is_the_ends_of_a_long_output(tmp_path: Path) -> None:
     bounded = kept(tmp_path, b"".join(b"%d\n" % number for number in range(100_000)))
-    assert bounded.finish().build_card(first=2, last=2) == ("0\n1", "99998\n99999")
+    assert bounded.read_lines().build_card(first=2, last=2) == ("0\n1", "99998\n99999")
     bounded = kept(tmp_path, b"a\nb\nc\nd\n")
-    assert bounded.finish().build_card(first=1, last=2) == ("a", "c\nd")
+    assert bounded.read_lines().build_card(first=1, last=2) == ("a", "c\nd")
 
 
 def test_latest_lines_are_plain(tmp_path: Path) -> None:
