@@ -1,4 +1,4 @@
-"""`agentcli context`: the tokens of a session's next request, by source."""
+"""`agentcli context`, `prompt` and `tools`: what a request holds, with its tokens."""
 
 from pathlib import Path
 from typing import Annotated
