@@ -103,6 +103,23 @@ def test_run_in_a_worktree_is_merged_with_what_the_user_did_meanwhile(
     assert not (repository / "new").exists()
 
 
+def test_merge_of_files_in_directories_is_undone(home: Path, repository: Path) -> None:
+    (repository / "src" / "deep").mkdir(parents=True)
+    (repository / "src" / "deep" / "a.txt").write_text(BASE)
+    (repository / "src" / "b.txt").write_text("b\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "-m", "two")
+    command = "echo more >> src/deep/a.txt; rm src/b.txt; echo new > src/deep/new.txt"
+    assert run(home, repository, {"bash": {"command": command}}).code == 0
+    assert worktree(home, repository, "merge", "fix").code == 0
+    assert (repository / "src" / "deep" / "a.txt").read_text() == f"{BASE}more\n"
+
+    undone = agentcli("undo", "-C", repository, session_log(home).parent.name, home=home)
+
+    assert undone.code == 0, undone.out + undone.err
+    assert git(repository, "status", "--porcelain") == ""
+
+
 def test_conflict_is_shown_and_loses_neither_side(home: Path, repository: Path) -> None:
     assert run(home, repository, *change("line 5\n", "line five\n")).code == 0
     (repository / "a.txt").write_text(BASE.replace("line 5\n", "line 5 by the user\n"))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
-from stat import S_IMODE, S_IWUSR
+from stat import S_IFDIR, S_IMODE, S_IWUSR
 from typing import Literal, TypeAlias
 
 from agentcli.log.checkpoint.merge import (
@@ -25,7 +25,13 @@ from agentcli.log.checkpoint.merge import (
     resolve,
 )
 from agentcli.log.checkpoint.store import ObjectStore
-from agentcli.log.checkpoint.trees import StoredEntry, capture_paths, find_differences, write_state
+from agentcli.log.checkpoint.trees import (
+    State,
+    StoredEntry,
+    capture_paths,
+    find_differences,
+    write_state,
+)
 from agentcli.system.folder import Folder, descend
 from agentcli.system.replace_file import replace_file
 from agentcli.system.text import to_printable
@@ -265,10 +271,10 @@ def undo_changes(
     with store.batch_writes():
         plan = _plan_changes(store, root, changes=changes)
         paths = tuple(plan.now)
-        before = write_state(store, capture_paths(store, paths, root=root))
+        now = capture_paths(store, paths, root=root)
+        before = write_state(store, now)
         steps = plan.steps()
-        wanted = {path: entry for path, entry in plan.wanted.items() if entry is not None}
-        planned = write_state(store, wanted) if announce else ""
+        planned = write_state(store, plan.build_state(now)) if announce else ""
     if announce and steps:
         announce(before, planned)
     with store.batch_writes():
@@ -327,6 +333,10 @@ def render_conflict(store: ObjectStore, conflict: PathOutcome, *, theirs: str) -
     return mark_conflicts(base, mine=mine, theirs=other, name=theirs)
 
 
+_NEW_DIRECTORY = StoredEntry(S_IFDIR | 0o755)
+"""A directory that is made for a file in it."""
+
+
 @dataclass(slots=True)
 class _Plan:
     now: dict[bytes, StoredEntry | None]
@@ -336,6 +346,14 @@ class _Plan:
     """The state that each conflict would have got."""
     bases: dict[bytes, StoredEntry | None]
     """The state that both sides of each conflict began with."""
+
+    def build_state(self, now: State) -> dict[bytes, StoredEntry]:
+        """Return what is wanted with the directories around it, which `now` has if they exist."""
+        state = {path: entry for path, entry in self.wanted.items() if entry is not None}
+        for path in tuple(state):
+            while path := path.rpartition(b"/")[0]:
+                state.setdefault(path, now.get(path, _NEW_DIRECTORY))
+        return state
 
     def steps(self) -> dict[bytes, UndoStep]:
         return {
