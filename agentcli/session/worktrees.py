@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from agentcli.log.checkpoint.changes import ChangedFile, describe_changes
 from agentcli.log.checkpoint.keep import find_store
 from agentcli.log.checkpoint.scan import WorkspaceScan, WorkspaceTooLarge
-from agentcli.log.checkpoint.store import ObjectStore
-from agentcli.log.checkpoint.trees import capture_paths, find_differences, write_state
+from agentcli.log.checkpoint.store import EMPTY_TREE, ObjectStore
+from agentcli.log.checkpoint.trees import State, capture_paths, find_differences, write_state
 from agentcli.log.checkpoint.undo import (
     PathOutcome,
     StateChange,
@@ -226,6 +226,7 @@ class Worktrees:
                     state = scan.store_tree()
                 finally:
                     scan.close()
+                state = _add_hidden(store, state, worktree=worktree)
             store.keep_reference(_name_reference(worktree), state)
         except (OSError, WorkspaceTooLarge) as error:
             raise SettingsError(
@@ -294,10 +295,7 @@ class Worktrees:
         store = self._find_store(worktree)
         with TemporaryDirectory(prefix="agentcli-patch-") as directory, store.batch_writes():
             scratch = Path(directory)
-            empty = store.put("tree", b"")
-            began = {
-                one.path: one.after for one in find_differences(store, empty, after=worktree.base)
-            }
+            began = _read_state(store, worktree.base)
             write_entries({path: began.get(path) for path in paths}, store, root=scratch)
             before = write_state(store, capture_paths(store, tuple(paths), root=scratch))
             apply_patch(patch, scratch)
@@ -429,6 +427,28 @@ def _find_own_commit(worktree: Worktree) -> str:
     except SettingsError:
         return ""
     return commit if commit != worktree.commit else ""
+
+
+def _add_hidden(store: ObjectStore, state: str, *, worktree: Worktree) -> str:
+    """Return the state with what it lacks only because a new ignore rule leaves it out.
+
+    What was there at the beginning and still is was not deleted. Raise OSError."""
+    changes = find_differences(store, worktree.base, after=state) if worktree.base else []
+    gone = {one.path: one.before for one in changes if one.before and not one.after}
+    found = capture_paths(store, tuple(gone), root=worktree.workspace)
+    # A directory in the place of a file, or the reverse, is something else.
+    hidden = {
+        path: found[path]
+        for path, before in gone.items()
+        if path in found and found[path].is_dir == before.is_dir
+    }
+    return write_state(store, {**hidden, **_read_state(store, state)}) if hidden else state
+
+
+def _read_state(store: ObjectStore, state: str) -> State:
+    """Return all that a stored state holds."""
+    entries = find_differences(store, EMPTY_TREE, after=state)
+    return {one.path: one.after for one in entries if one.after}
 
 
 def _build_unmade_error(worktree: Worktree, error: OSError) -> SettingsError:

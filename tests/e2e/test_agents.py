@@ -278,6 +278,23 @@ def test_patch_that_nobody_can_approve_is_kept_and_shows_in_the_exit_code(crew: 
     assert "line 10 by agent 1\n" in (crew.workspace / "shared.txt").read_text()
 
 
+def test_patch_that_ignores_a_file_of_the_user_does_not_delete_it(crew: Crew) -> None:
+    (crew.workspace / "notes.txt").write_text("the only copy\n")
+
+    def ignore(request: Recorded) -> Reply:
+        if count_replies(request) == 0:
+            write = {"path": ".gitignore", "content": "notes.txt\n"}
+            return priced(anthropic.call("toolu_w", "write_file", write))
+        return priced(anthropic.text("Done."))
+
+    ran = crew.run(ignore, delegates(1), priced(anthropic.text("Wait.")), says("Done."))
+    assert ran.code == 0, ran.err
+    (ended,) = crew.facts("agent_ended")
+    assert ended["paths"] == [".gitignore"]
+    assert (crew.workspace / ".gitignore").read_text() == "notes.txt\n"
+    assert (crew.workspace / "notes.txt").read_text() == "the only copy\n"
+
+
 def test_merged_patch_is_undone_and_the_session_replays(crew: Crew) -> None:
     reads = priced(anthropic.call("toolu_p", "read_file", {"path": "shared.txt"}))
     ran = crew.run(change, delegates(1, 2), priced(anthropic.text("Wait.")), reads, says("Done."))

@@ -138,6 +138,30 @@ def test_conflict_is_shown_and_loses_neither_side(home: Path, repository: Path) 
     assert list_trees(home) == [] and "agentcli" not in git(repository, "branch", "--list")
 
 
+def test_file_that_became_ignored_in_the_worktree_is_not_deleted(
+    home: Path, repository: Path
+) -> None:
+    for name in ("kept", "changed", "removed", "replaced"):
+        (repository / "data").mkdir(exist_ok=True)
+        (repository / "data" / name).write_text(f"{name}\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "-m", "two")
+    command = (
+        "echo data/ > .gitignore; echo more >> data/changed; rm data/removed data/replaced; "
+        "mkdir data/replaced; echo made > data/made"
+    )
+    assert "4 files changed" in run(home, repository, {"bash": {"command": command}}).err
+
+    merged = worktree(home, repository, "merge", "fix")
+
+    assert merged.code == 0, merged.out + merged.err
+    found = {path.name: path.read_text() for path in (repository / "data").iterdir()}
+    assert found == {"kept": "kept\n", "changed": "changed\nmore\n"}
+    undone = agentcli("undo", "-C", repository, session_log(home).parent.name, home=home)
+    assert undone.code == 0, undone.out + undone.err
+    assert git(repository, "status", "--porcelain") == ""
+
+
 def test_worktree_is_taken_up_again_by_its_name_and_commits_stay(
     home: Path, repository: Path
 ) -> None:
