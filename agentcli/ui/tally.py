@@ -1,8 +1,9 @@
 """The totals of a run, added up from its events: the figures of every report and summary."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.evidence import Evidence, Verification
@@ -53,6 +54,8 @@ class Tally:
     calls: int = 0
     failed_tools: int = 0
     changed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    not_in_patch: dict[str, str] = field(default_factory=dict)
+    """The changed files that a patch does not reproduce, each with the reason."""
     diffs: dict[str, Diff] = field(default_factory=dict)
     """What tools reported of their changes, by call id."""
     checkpoints: list[Checkpointed] = field(default_factory=list)
@@ -121,6 +124,9 @@ class Tally:
                 {"path": path, "added": added, "removed": removed}
                 for path, (added, removed) in self.changed.items()
             ],
+            "not_in_patch": [
+                {"path": path, "reason": reason} for path, reason in self.not_in_patch.items()
+            ],
             "denials": [_build_denial_json(call, verdict) for call, verdict in self.denials],
             "failed_tools": self.failed_tools,
             "verify": [
@@ -154,6 +160,15 @@ class Tally:
         self.changed.clear()
         for change in changes:
             self._add_change(change)
+
+    def replace_omissions(self, omitted: Mapping[str, str]) -> None:
+        """Take these for all that a patch of the changes does not reproduce."""
+        self.not_in_patch.clear()
+        self.not_in_patch.update(omitted)
+
+    def add_whole_omission(self, reason: str) -> None:
+        """Note that a patch may lack any change."""
+        self.not_in_patch["."] = reason
 
     def _add_change(self, change: "Diff | ChangedFile") -> None:
         added, removed = self.changed.get(change.path, (0, 0))
@@ -192,6 +207,10 @@ class Tally:
                 pass
 
 
+HIDDEN = "tokens stand for hidden values"
+"""Why a patch does not reproduce a file."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedChanges:
     patch: str
@@ -213,14 +232,31 @@ async def collect_changes(
             unchecked = await find_changes(evidence.unchecked_changes, since=None)
     except SettingsError as fault:
         patch = "".join(diff.unified for diff in tally.diffs.values())
+        tally.add_whole_omission(str(fault))
         return CollectedChanges(patch=patch, fault=fault)
     unstored = [] if since else tally.list_unstored_diffs()
     tally.replace_changes(
         (*unstored, *(replace(one, path=session.clean(one.path)) for one in files))
     )
     evidence.replace_unchecked(session.clean(file.path) for file in unchecked)
-    patches = (*(diff.unified for diff in unstored), *(file.patch for file in files))
-    return CollectedChanges(patch=session.clean("".join(patches)))
+    patches = [session.clean(file.patch) for file in files]
+    reasons = (_find_omission(file, patch) for file, patch in zip(files, patches, strict=True))
+    tally.replace_omissions(
+        {
+            session.clean(file.path): reason
+            for file, reason in zip(files, reasons, strict=True)
+            if reason
+        }
+    )
+    shown = (*(session.clean(diff.unified) for diff in unstored), *patches)
+    return CollectedChanges(patch="".join(shown))
+
+
+def _find_omission(file: "ChangedFile", masked: str) -> str:
+    """Return why the masked patch of a file does not reproduce it; empty if it does."""
+    if Path(file.path).is_absolute():
+        return "outside the workspace"
+    return file.left_out or ("" if masked == file.patch else HIDDEN)
 
 
 def build_error_json(

@@ -132,6 +132,55 @@ def test_every_task_changes_a_worktree_of_its_own_and_leaves_a_patch(ground: Gro
     assert ground.sessions() == before
 
 
+COMMIT = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m more"
+
+
+@pytest.mark.parametrize("repository", [True, False])
+def test_directory_is_kept_if_the_patch_does_not_have_all_of_it(
+    repository: bool, ground: Ground
+) -> None:
+    if repository:
+        ground.with_git()
+    secret = {"path": "test.env", "content": "TEST_PASSWORD=hunter2xyz9\nB=1\n"}
+    big = {"command": "head -c 9000000 /dev/urandom > big.bin; echo two > a.txt"}
+    ground.tasks(
+        ground.task("secret", [{"calls": [{"write_file": secret}]}, "Done."]),
+        ground.task("big", [{"calls": [{"bash": big}]}, "Done."]),
+        ground.task("whole", EDIT),
+    )
+    ran = ground.run("--mode", "auto")
+    assert ran.code == 0, ran.err
+    hidden, large, whole = ground.report["results"]
+    assert hidden["not_in_patch"] == [
+        {"path": "test.env", "reason": "tokens stand for hidden values"}
+    ]
+    assert (Path(hidden["tree"]) / "test.env").read_text() == secret["content"]
+    assert large["not_in_patch"] == [{"path": "big.bin", "reason": "too large or unreadable"}]
+    assert (Path(large["tree"]) / "big.bin").stat().st_size == 9_000_000
+    assert (whole["not_in_patch"], whole["tree"]) == ([], None)
+    said = (
+        "its patch is incomplete: test.env (tokens stand for hidden values); "
+        f"its directory is kept: {hidden['tree']}"
+    )
+    assert said in ran.err and said in (ground.out / "report.md").read_text()
+    assert ran.err.count("incomplete") == 2
+
+
+def test_directory_with_commits_is_kept(ground: Ground) -> None:
+    branch = f"git checkout -q -b theirs; {COMMIT}"
+    ground.with_git().tasks(
+        ground.task("loose", [{"calls": [{"bash": {"command": COMMIT}}]}, "Done."]),
+        ground.task("branch", [{"calls": [{"bash": {"command": branch}}]}, "Done."]),
+    )
+    ran = ground.run("--mode", "auto")
+    assert ran.code == 0, ran.err
+    loose, named = ground.report["results"]
+    assert loose["not_in_patch"][0]["reason"].startswith("it has commits, the last is ")
+    log = subprocess.check_output(["git", "log", "-1", "--format=%s"], cwd=loose["tree"])
+    assert log == b"more\n"
+    assert (named["not_in_patch"], named["tree"]) == ([], None)
+
+
 def test_wrong_lines_and_failures_are_told_and_the_rest_is_done(ground: Ground) -> None:
     ground.tasks(
         ground.task("good", EDIT),

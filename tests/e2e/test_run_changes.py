@@ -125,3 +125,36 @@ def test_reports_fall_back_to_what_tools_said_where_the_states_are_deleted(
     listed = agentcli("sessions", "show", home=home, cwd=workspace).out
     assert "  changed    a.txt +1 -1\n" in listed
     assert "  changed    old.txt\n" in listed
+
+
+def test_result_names_what_the_patch_does_not_reproduce(
+    home: Path, workspace: Path, tmp_path: Path
+) -> None:
+    outside, out = tmp_path / "outside", tmp_path / "out"
+    outside.mkdir()
+    calls = (
+        {"write_file": {"path": "x.env", "content": "TEST_PASSWORD=hunter2xyz9\n"}},
+        {"bash": {"command": f"head -c 8000001 /dev/zero > big; echo > {outside}/o; echo > ok"}},
+    )
+    options = ("--output-dir", out, "--add-dir", outside)
+    (result,) = run(home, workspace, *calls, options=options).events
+    assert result["not_in_patch"] == [
+        {"path": "big", "reason": "too large or unreadable"},
+        {"path": "x.env", "reason": "tokens stand for hidden values"},
+        {"path": f"{outside}/o", "reason": "outside the workspace"},
+    ]
+    assert json.loads((out / "result.json").read_text())["not_in_patch"] == result["not_in_patch"]
+
+
+def test_result_of_a_workspace_that_is_too_large_says_that_the_patch_may_lack_all(
+    home: Path, workspace: Path, tmp_path: Path
+) -> None:
+    for number in range(64):
+        with (workspace / f"large-{number}").open("wb") as file:
+            file.truncate(7_990_000)
+    options = ("--output-dir", tmp_path / "out")
+    (result,) = run(home, workspace, {"bash": {"command": "echo > new"}}, options=options).events
+    (lacking,) = result["not_in_patch"]
+    assert (
+        lacking["path"] == "." and "it has more new content than may be kept" in lacking["reason"]
+    )

@@ -256,7 +256,9 @@ class Batch:
             await asyncio.to_thread(self._store.drop, task.id)
         result, attempts = await self._run_with_retries(task)
         trees = self._find_trees(task)
-        if result["status"] == "ok" and not self._plan.keeps_trees:
+        not_in_patch = await asyncio.to_thread(_list_omissions, result, trees, name=task.id)
+        is_wanted = self._plan.keeps_trees or bool(not_in_patch)
+        if result["status"] == "ok" and not is_wanted:
             await asyncio.to_thread(trees.remove, task.id)
         tree = trees.get_workspace(task.id)
         result = {
@@ -266,6 +268,7 @@ class Batch:
             "commit": trees.commit or None,
             "tree": str(tree) if tree.exists() else None,
             **{key: value for key, value in result.items() if key not in _STREAM_KEYS},
+            "not_in_patch": not_in_patch,
         }
         write_private_json(self._get_directory(task.id) / "done.json", result)
         await self._put(task.id)
@@ -348,6 +351,14 @@ class Batch:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return result if is_same and is_final else None
+
+
+def _list_omissions(result: Result, trees: TaskTrees, *, name: str) -> list[dict[str, str]]:
+    """Return what would be lost with the directory of a task, since its patch does not have it."""
+    found = [one for one in result.get("not_in_patch") or () if not Path(one["path"]).is_absolute()]
+    commit = trees.find_own_commit(name)
+    own = [{"path": ".", "reason": f"it has commits, the last is {commit[:12]}"}] if commit else []
+    return [*found, *own]
 
 
 _STREAM_KEYS = ("v", "seq", "ts", "type", "structured")

@@ -29,6 +29,7 @@ from agentcli.ui.streams import write_err, write_out
 
 
 CLEAR = "\r\x1b[K"
+OMISSIONS_SHOWN = 3
 
 
 class BatchProgress:
@@ -103,7 +104,20 @@ def format_result(name: str, result: dict[str, Any]) -> str:
     spent = f", {format_estimate(result)}${cost:.4f}" if cost else ""
     error = result.get("error") or {}
     why = f": {error.get('message')}" if error.get("message") else ""
-    return f"{result['status']:<6} {name} ({took}{spent}){why}"
+    kept = f"; {lacks}" if (lacks := describe_omissions(result)) else ""
+    return f"{result['status']:<6} {name} ({took}{spent}){why}{kept}"
+
+
+def describe_omissions(result: dict[str, Any]) -> str:
+    """Return what the patch of a successful task lacks, and where it is; empty if it is whole."""
+    lacking = result.get("not_in_patch") or ()
+    if not lacking or result["status"] != "ok":
+        return ""
+    first = ", ".join(f"{one['path']} ({one['reason']})" for one in lacking[:OMISSIONS_SHOWN])
+    more = f" and {len(lacking) - OMISSIONS_SHOWN} more" if len(lacking) > OMISSIONS_SHOWN else ""
+    tree = result.get("tree")
+    where = f"its directory is kept: {tree}" if tree else "its directory is gone"
+    return f"its patch is incomplete: {first}{more}; {where}"
 
 
 def format_estimate(result: dict[str, Any]) -> str:
@@ -174,6 +188,12 @@ class BatchReport:
         yield "| --- | --- | --- | --- | --- | --- |"
         for result in self.results:
             yield _render_row(result)
+        lacking = [(one["id"], describe_omissions(one)) for one in self.results]
+        if any(text for _, text in lacking):
+            yield ""
+            yield "## Incomplete patches"
+            yield ""
+            yield from (f"- {name}: {quote_cell(text)}" for name, text in lacking if text)
         if self.file.bad:
             yield ""
             yield "## Invalid lines"

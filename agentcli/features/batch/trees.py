@@ -76,6 +76,17 @@ class TaskTrees:
         """Return the path, in the directory of this name, of the workspace."""
         return self._directory / name / self._checkout.relative
 
+    def find_own_commit(self, name: str) -> str:
+        """Return the last commit of a directory that no branch has; empty if there is none."""
+        tree = self._directory / name
+        if not self.commit or not tree.is_dir():
+            return ""
+        try:
+            new = ("rev-list", "--max-count=1", "HEAD", "--not", self.commit, "--branches")
+            return run_git(*new, cwd=tree).strip()
+        except SettingsError:  # it has no HEAD, so no commit either
+            return ""
+
     def pack(self) -> "PackedSource":
         """Pack what the directories are made from. Raise SettingsError on failure."""
         subdirectory = str(self._checkout.relative)

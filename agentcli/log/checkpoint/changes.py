@@ -18,6 +18,7 @@ from agentcli.types.fast_dataclass import dataclass
 
 _NO_OBJECT = "0" * 40
 _BINARY_LINE_BYTES = 52
+_NO_CONTENT = "too large or unreadable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,8 @@ class ChangedFile:
     """Numbers of lines; both are 0 for a file that is not text."""
     patch: str
     """Its part of a patch, as `git apply` takes it."""
+    left_out: str = ""
+    """Why the patch does not reproduce it; empty if it does."""
 
 
 def merge_changes(
@@ -76,8 +79,8 @@ class _FileChange:
         shown = to_printable(os.fsdecode(self.path))
         both = [entry for entry in (self.before, self.after) if entry]
         if not all(entry.has_content for entry in both):
-            note = f"# not in this patch, too large or unreadable: {shown}\n"
-            return ChangedFile(path=shown, added=0, removed=0, patch=note)
+            note = f"# not in this patch, {_NO_CONTENT}: {shown}\n"
+            return ChangedFile(path=shown, added=0, removed=0, patch=note, left_out=_NO_CONTENT)
         if len({entry.is_link for entry in both}) > 1:
             gone, new = replace(self, after=None).describe(), replace(self, before=None).describe()
             return replace(new, removed=gone.removed, patch=gone.patch + new.patch)

@@ -283,6 +283,8 @@ class Artifacts:
         self._is_named_written = False
         self.since: str | None = None
         """The stored state of the workspace before the first request, if a patch is wanted."""
+        self._unstored = ""
+        """Why there is no such state, though a patch is written."""
 
     @property
     def has_named_patch(self) -> bool:
@@ -304,9 +306,10 @@ class Artifacts:
             return
         try:
             self.since = await session.checkpoints.capture_workspace()
-        except SettingsError:
+        except SettingsError as error:
             if self.has_named_patch:
                 raise
+            self._unstored = str(error)
             # Nobody asked for a patch itself: the reports show what the calls changed.
 
     def write_named_files(self, run: RunState) -> None:
@@ -314,6 +317,8 @@ class Artifacts:
         if self._files is None or self._is_named_written:
             return
         self._is_named_written = True
+        if self._unstored:
+            run.tally.add_whole_omission(self._unstored)
         answer = self._request.render_answer(run.tally)
         self._files.write_named_files(answer=answer, patch=run.patch)
 
