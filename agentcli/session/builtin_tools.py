@@ -16,6 +16,7 @@ from agentcli.agent.toolset import Offer
 from agentcli.session.features import load_outliner
 from agentcli.session.model import ModelInUse
 from agentcli.session.permission_gate import PermissionGate
+from agentcli.system.files import store_private
 from agentcli.system.lazy import Lazy
 from agentcli.tools.contracts import INPUT_TOOL, load_patch_spec, load_spec
 from agentcli.types.checks import Verified
@@ -135,7 +136,7 @@ class BuiltinTools:
         text = result.text
         name = hashlib.sha256(f"{result.call_id}\n{text}".encode()).hexdigest()[:12]
         path = self._paths.out / f"result-{name}.txt"
-        path.write_text(text, encoding="utf-8", errors="replace")
+        store_private(path, text.encode("utf-8", "replace"))
         return str(path)
 
     def _store_image(self, result: ToolResult) -> str:
@@ -146,7 +147,7 @@ class BuiltinTools:
         data = base64.b64decode(image.data)
         name = f"image-{hashlib.sha256(data).hexdigest()[:12]}"
         path = self._paths.out / f"{name}.{image.media_type.removeprefix('image/')}"
-        path.write_bytes(data)
+        store_private(path, data)
         return str(path)
 
     def stop_idle_shells(self) -> None:

@@ -245,8 +245,10 @@ def _move_unfinished_line(paths: SessionPaths, recorded: "ReopenedLog") -> tuple
         return ()
     from shutil import copyfileobj
 
+    from agentcli.system.files import open_private
+
     moved_to = _find_free_path(paths.directory / f"unfinished-{recorded.last_seq + 1}.txt")
-    with paths.log.open("rb") as file, moved_to.open("wb") as copy:
+    with paths.log.open("rb") as file, open_private(moved_to) as copy:
         file.seek(recorded.size_bytes)
         copyfileobj(file, copy)
     os.truncate(paths.log, recorded.size_bytes)

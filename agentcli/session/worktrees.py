@@ -28,7 +28,7 @@ from agentcli.log.checkpoint.undo import (
 from agentcli.log.paths import is_worktree, locate_sessions, locate_worktrees
 from agentcli.log.rebuild import write_entries
 from agentcli.session.project import load_project, revoke_trust
-from agentcli.system.files import write_private
+from agentcli.system.files import store_private, write_private
 from agentcli.system.git import (
     Checkout,
     add_worktree,
@@ -314,7 +314,7 @@ class Worktrees:
         for number, one in enumerate(report.conflicts, start=1):
             name = re.sub(r"[^\w.-]+", "-", one.path)[-NAME_CHARS:]
             text = render_conflict(store, one, theirs=worktree.name)
-            (directory / f"{number}-{name}").write_bytes(text)
+            store_private(directory / f"{number}-{name}", text)
         return directory
 
     def has_commits(self, worktree: Worktree) -> bool:

@@ -12,7 +12,7 @@ import secrets
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from io import BufferedReader
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,18 @@ def _read_mode(path: Path, *, follow_symlinks: bool = True) -> int:
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def open_private(path: Path) -> BufferedWriter:
+    """Open an empty file that only the user can read. Raise OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+    return os.fdopen(os.open(path, flags, 0o600), "wb")
+
+
+def store_private(path: Path, data: bytes) -> None:
+    """Write a file that only the user can read. Raise OSError."""
+    with open_private(path) as file:
+        file.write(data)
 
 
 def write_private(path: Path, text: str) -> None:

@@ -259,6 +259,7 @@ def test_agents_that_change_the_same_line_lose_neither_change(crew: Crew) -> Non
     tree = Path(json.loads(kept.read_text())["tree"])
     assert (tree / "shared.txt").read_text() == SHARED.replace("line 7\n", "2\n")
     saved = session_log(crew.home).parent / "conflicts" / "agent-2"
+    assert {path.stat().st_mode & 0o777 for path in saved.iterdir()} == {0o600}
     assert "<<<<<<< yours\n1\n=======\n2\n>>>>>>> agent-" in "".join(
         path.read_text() for path in saved.iterdir()
     )
@@ -293,6 +294,31 @@ def test_patch_that_ignores_a_file_of_the_user_does_not_delete_it(crew: Crew) ->
     assert ended["paths"] == [".gitignore"]
     assert (crew.workspace / ".gitignore").read_text() == "notes.txt\n"
     assert (crew.workspace / "notes.txt").read_text() == "the only copy\n"
+
+
+def test_stored_patch_shows_no_secret_and_is_for_the_user_alone(crew: Crew) -> None:
+    secret = "Zq8Lk2Vt9Xw4Rb7Ny1Mc6Pd3"
+    (crew.workspace / "conf.env").write_text(f"A=1\nMY_API_TOKEN={secret}\nB=2\n")
+
+    def edit(request: Recorded) -> Reply:
+        if count_replies(request) == 0:
+            return priced(anthropic.call("toolu_r", "read_file", {"path": "conf.env"}))
+        if count_replies(request) == 1:
+            edit = {"path": "conf.env", "old_text": "B=2", "new_text": "B=3"}
+            return priced(anthropic.call("toolu_e", "edit_file", edit))
+        return priced(anthropic.text("Done."))
+
+    parent = (delegates(1), priced(anthropic.text("Wait.")), says("Done."))
+    ran = crew.run(edit, *parent)
+    assert ran.code == 0, ran.err
+    assert (crew.workspace / "conf.env").read_text() == f"A=1\nMY_API_TOKEN={secret}\nB=3\n"
+    session = session_log(crew.home).parent
+    patch = session / "out" / "agent-1.patch"
+    assert " MY_API_TOKEN=«secret:" in patch.read_text() and "+B=3\n" in patch.read_text()
+    for path in session.rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path
+            assert path.stat().st_mode & 0o777 == 0o600, path
 
 
 def test_merged_patch_is_undone_and_the_session_replays(crew: Crew) -> None:

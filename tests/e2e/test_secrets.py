@@ -2,12 +2,14 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.confined import LAYERS
 from tests.support.hidden import starred
+from tests.support.mcp_links import NASTY
 from tests.support.program import agentcli, environment, script, session_log, write_fork_command
 
 SECRET = "opensesame-0123456789"
@@ -142,6 +144,29 @@ def test_secret_in_the_name_of_a_changed_file_is_masked(home: Path, workspace: P
     assert list(workspace.iterdir()) == []
     assert _holds(report, SECRET) == _holds(home, SECRET) == []
     assert SECRET not in (home.parent / "page.html").read_text()
+
+
+def test_long_result_of_a_server_is_stored_without_secrets_and_for_the_user_alone(
+    home: Path, workspace: Path
+) -> None:
+    server = {"command": sys.executable, "args": [str(NASTY), "plain"]}
+    servers = home.parent / "servers.json"
+    servers.write_text(json.dumps({"mcpServers": {"nasty": server}}))
+    text = "line of text\n" * 4000 + f"PASSED_TOKEN={SECRET}\n{SHAPED}\n"
+    replies = [{"calls": [{"nasty__echo": {"text": text}}]}, "Done."]
+    model = script(home.parent / "s.json", replies)
+    ran = agentcli(
+        *("run", "-C", workspace, "--mcp-config", servers, "--allow", "mcp(nasty:echo)"),
+        *("--model", model, "go"),
+        home=home,
+        env={"PASSED_TOKEN": SECRET},
+    )
+    assert ran.code == 0, ran.err
+    (stored,) = home.rglob("out/mcp-*.txt")
+    assert "PASSED_TOKEN=«secret:" in stored.read_text()
+    assert _holds(home, SECRET, SHAPED) == []
+    files = [path for path in session_log(home).parent.rglob("*") if path.is_file()]
+    assert {oct(path.stat().st_mode & 0o777) for path in files} == {"0o600"}
 
 
 def test_secret_in_an_interrupted_reply_is_masked(home: Path, workspace: Path) -> None:

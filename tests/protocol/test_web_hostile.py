@@ -287,6 +287,16 @@ def test_long_page_is_cut_and_stored_as_a_whole(tmp_path: Path) -> None:
     assert (output.truncated, output.details.path) == (True, str(stored))
 
 
+def test_long_page_is_stored_without_secrets_and_for_the_user_alone(tmp_path: Path) -> None:
+    text = "a line\n" * 20_000 + "hunter2xyz9\n"
+    token = "«secret:1f2e3d4c»"
+    output = fetched(page(text), tmp_path, clean=lambda text: text.replace("hunter2xyz9", token))
+    (stored,) = tmp_path.glob("web-*.md")
+    assert stored.read_text().endswith("a line\n«secret:1f2e3d4c»\n")
+    assert "hunter2xyz9" not in said(output)
+    assert stored.stat().st_mode & 0o777 == 0o600
+
+
 def test_image_is_an_image_whatever_it_is_called(tmp_path: Path) -> None:
     png = bytes.fromhex(
         "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"

@@ -62,6 +62,7 @@ class Web:
     stalls: bool = False
     """True if the connection stays open after a page."""
     takes_images: bool = True
+    clean: Callable[[str], str] = str
     requests: list[str] = field(default_factory=list)
     dialled: list[str] = field(default_factory=list)
     resolved: list[str] = field(default_factory=list)
@@ -94,6 +95,7 @@ class Web:
             client,
             directory=self.directory,
             takes_images=lambda: self.takes_images,
+            clean=self.clean,
             clock=lambda: self.now_s,
         )
         try:

@@ -8,6 +8,7 @@ from functools import partial
 from agentcli.log.checkpoint.changes import ChangedFile
 from agentcli.session.session import SessionParts
 from agentcli.session.worktrees import Worktree, Worktrees
+from agentcli.system.files import write_private
 from agentcli.system.lazy import Lazy
 from agentcli.tools.contracts import load_patch_spec
 from agentcli.types.errors import ToolError, UsageError
@@ -197,7 +198,7 @@ class PatchMerger:
             return None
         patch = AgentPatch(worktree=tree, state=state, changes=changes)
         path = self._parts.paths.out / f"agent-{number}.patch"
-        path.write_text(patch.text, encoding="utf-8", errors="surrogateescape")
+        write_private(path, self._parts.gate.redactor.mask(patch.text))
         return patch
 
     def _remove(self, worktree: str) -> None:

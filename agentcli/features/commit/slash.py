@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from agentcli.system.files import store_private
 from agentcli.system.git import run_git
 from agentcli.types.errors import ProviderError, SettingsError, UsageError
 from agentcli.types.events import Checkpointed, Fact, NoteReason, TurnStarted
@@ -211,7 +212,7 @@ async def run_pr(host: CommandHost, rest: str) -> None:
     drafted = tidy_message(await host.wait_for("Drafting", asking))
     title, _, body = drafted.partition("\n")
     path = host.session.paths.out / PR_FILE
-    path.write_text(f"{body.strip()}\n", encoding="utf-8")
+    store_private(path, host.session.clean(f"{body.strip()}\n").encode("utf-8", "replace"))
     host.print(host.renderer.render_markdown(f"**{title.strip()}**\n\n{body.strip()}"))
     command = f"gh pr create --title {shlex.quote(title.strip())} --body-file {path}"
     host.say(f"Nothing was sent. To open it: {escape(command)}", "dim")

@@ -308,7 +308,11 @@ class Servers(SessionFeature):
     def build_content_store(self) -> "ContentStore":
         from agentcli.features.mcp.tool import ContentStore
 
-        return ContentStore(directory=self._gate.host.paths.out, takes_images=self._takes_images)
+        return ContentStore(
+            directory=self._gate.host.paths.out,
+            takes_images=self._takes_images,
+            clean=self._gate.redactor.mask,
+        )
 
     def _build_tool(self, entry: "ServerEntry", tool: "OfferedTool") -> Tool:
         from agentcli.features.mcp.library import ResourceTool

@@ -30,6 +30,7 @@ from mcp_types import (
 from agentcli.features.mcp.approvals import OfferedTool
 from agentcli.features.mcp.connection import ServerConnection
 from agentcli.features.mcp.faults import ServerFault
+from agentcli.system.files import store_private
 from agentcli.system.images import READ_BYTES, ImageRefused, decode_picture
 from agentcli.system.output import group_digits, store_output
 from agentcli.system.strict_json import replace_nonfinite
@@ -54,6 +55,8 @@ class ContentStore:
 
     directory: Path
     takes_images: Callable[[], bool]
+    clean: Callable[[str], str] = str
+    """Returns a text without what may not be stored."""
 
 
 def convert_result(result: CallToolResult, keeping: ContentStore) -> Output:
@@ -64,13 +67,13 @@ def convert_result(result: CallToolResult, keeping: ContentStore) -> Output:
     if data is not None and _says_more(data, shown):
         parts.append(json.dumps(data, ensure_ascii=False, indent=1))
     joined = "\n".join(part for part in parts if isinstance(part, str))
-    text, is_cut = _limit_text(joined, keeping.directory)
+    text, is_cut = _limit_text(joined, keeping)
     if is_cut:  # the note is about the whole text, wherever the images were
         parts = [text, *(part for part in parts if isinstance(part, Image))]
     content = (Text(text=part) if isinstance(part, str) else part for part in parts)
     return Output(
         content=tuple(content) or (Text(text=""),),
-        details=None if data is None else _store_data(data, keeping.directory),
+        details=None if data is None else _store_data(data, keeping),
         error=ErrorKind.FAILED if result.is_error else None,
         truncated=is_cut,
     )
@@ -115,12 +118,13 @@ def _list_values(data: Json) -> Iterator[str]:
             yield json.dumps(data)
 
 
-def _store_data(data: Json, directory: Path) -> Structured:
+def _store_data(data: Json, keeping: ContentStore) -> Structured:
     """Return the data for the log, or the file with it if it is long."""
-    written = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
-    if len(written) <= TEXT_BYTES:
+    text = json.dumps(data, ensure_ascii=False)
+    if len(text.encode("utf-8", "replace")) <= TEXT_BYTES:
         return Structured(data=data)
-    path = _build_path(directory, written, suffix="json")
+    written = keeping.clean(text).encode("utf-8", "replace")
+    path = _build_path(keeping.directory, written, suffix="json")
     return Structured(data=None, path=_write_file(path, written))
 
 
@@ -179,18 +183,19 @@ def _decode(data: str) -> bytes | None:
         return None
 
 
-def _limit_text(text: str, directory: Path) -> tuple[str, bool]:
+def _limit_text(text: str, keeping: ContentStore) -> tuple[str, bool]:
     data = text.encode("utf-8", "replace")
     if len(data) <= TEXT_BYTES:
         return text, False
-    whole = store_output(_build_path(directory, data, suffix="txt"), data)
+    data = keeping.clean(text).encode("utf-8", "replace")
+    whole = store_output(_build_path(keeping.directory, data, suffix="txt"), data)
     excerpt = whole.build_excerpt(limit_bytes=TEXT_BYTES, head_bytes=HEAD_BYTES)
     return excerpt.text, excerpt.is_cut
 
 
 def _write_file(path: Path, raw: bytes) -> str:
     try:
-        path.write_bytes(raw)
+        store_private(path, raw)
     except OSError as error:
         return f"not saved, {error.strerror}"
     return str(path)

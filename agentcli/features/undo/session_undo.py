@@ -22,6 +22,7 @@ from agentcli.permissions.secrets import Redactor
 from agentcli.session.secrets import build_redactor
 from agentcli.session.session import Session
 from agentcli.session.start import end_open_turn, open_closed_journal
+from agentcli.system.files import store_private
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import (
@@ -387,7 +388,7 @@ class UndoManager:
             store.keep_reference(self._paths.id, state)
         states = {"before": before, "planned": planned}
         begun = {"id": undo_id, "root": str(root), "turns": self._count_turns(), **states}
-        self._begun_path.write_text(json.dumps(begun), encoding="utf-8")
+        store_private(self._begun_path, json.dumps(begun).encode())
 
     def _count_turns(self) -> int:
         return sum(isinstance(fact, TurnStarted) for fact in self._journal.facts)

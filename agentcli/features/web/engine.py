@@ -80,4 +80,5 @@ class Web(SessionFeature):
             client,
             directory=Path(os.path.realpath(parts.paths.out)),
             takes_images=lambda: parts.model.current.images,
+            clean=parts.gate.redactor.mask,
         )

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from agentcli.features.web.client import FetchedPage, WebClient
 from agentcli.features.web.reader import PageText, read_page
+from agentcli.system.files import store_private
 from agentcli.system.hosts import WebAddress
 from agentcli.system.output import group_digits, store_output
 from agentcli.system.plain_text import escape_controls
@@ -71,12 +72,14 @@ class WebFetch:
         *,
         directory: Path,
         takes_images: Callable[[], bool],
+        clean: Callable[[str], str] = str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`directory` is where long pages and files are stored."""
+        """`directory` is where long pages and files are stored, each text as `clean` returns it."""
         self._client = client
         self._directory = directory
         self._takes_images = takes_images
+        self._clean = clean
         self._clock = clock
         self._cache: dict[str, _CachedPage] = {}
 
@@ -161,6 +164,7 @@ class WebFetch:
         data = text.encode("utf-8", "replace")
         if len(data) <= TEXT_BYTES:
             return text, "", False
+        data = self._clean(text).encode("utf-8", "replace")
         path = self._name_file(data, "md")
         whole = store_output(path, data)
         excerpt = whole.build_excerpt(limit_bytes=TEXT_BYTES, head_bytes=HEAD_BYTES)
@@ -169,7 +173,7 @@ class WebFetch:
     def _write_file(self, data: bytes) -> str:
         path = self._name_file(data, "bin")
         try:
-            path.write_bytes(data)
+            store_private(path, data)
         except OSError as error:
             raise ToolError(f"The page cannot be stored: {error.strerror}.") from None
         return str(path)

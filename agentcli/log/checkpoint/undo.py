@@ -32,6 +32,7 @@ from agentcli.log.checkpoint.trees import (
     find_differences,
     write_state,
 )
+from agentcli.system.files import store_private
 from agentcli.system.folder import Folder, descend
 from agentcli.system.replace_file import replace_file
 from agentcli.system.text import to_printable
@@ -317,7 +318,7 @@ def save_conflicts(
         if entry is not None and entry.has_content and not entry.is_dir:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             name = re.sub(r"[^\w.-]+", "-", conflict.path)[-NAME_CHARS:]
-            (directory / f"{number}-{name}").write_bytes(store.get("blob", entry.id))
+            store_private(directory / f"{number}-{name}", store.get("blob", entry.id))
             saved = directory
     return saved
 
