@@ -155,7 +155,7 @@ class Dispatcher:
         note = ""
         if verdict.decision == "modify":
             prepared = self._validate(replace(prepared.call, input=verdict.input), tool)
-            shown = json.dumps(verdict.input, ensure_ascii=False)
+            shown = json.dumps(self._clean_data(verdict.input), ensure_ascii=False)
             note = f"[The input was changed before it ran ({verdict.reason}): {shown}]"
         elif verdict.decision == "allow" and verdict.instead:
             note = f"[The user allowed it and said: {verdict.instead}]"

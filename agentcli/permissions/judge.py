@@ -143,7 +143,7 @@ class PolicyJudge:
             changed = self._build_case(prepared, preview=None, child=case.child)
         except ToolError as error:
             reason = f"the changed arguments are not valid: {error}"
-            return Verdict(decision="deny", by=by, reason=reason)
+            return Verdict(decision="deny", by=by, reason=reason, input=new_input)
         verdict = changed.review.verdict
         return verdict if verdict.decision == "deny" else changed
 

@@ -15,7 +15,9 @@ from typing import Any
 from agentcli.permissions.secrets import RedactedStream, Redactor
 from agentcli.types.deltas import CallDelta, CallProgress, CommandEnded, TextDelta, ThinkingDelta
 from agentcli.types.events import Event
-from agentcli.types.messages import Document, Echo, Image, Opaque
+from agentcli.types.hidden import find_shortened_tokens, find_tokens, replace_tokens
+from agentcli.types.messages import Document, Echo, Image, Json, Opaque
+from agentcli.types.verdicts import Question, Verdict
 
 _NO_TEXT = frozenset(("type", "id", "call_id", "role", "protocol", "session"))
 
@@ -127,3 +129,53 @@ def _with_text(piece: Piece, text: str) -> Piece:
     if isinstance(piece, CallDelta):
         return replace(piece, arguments=text)
     return replace(piece, text=text)
+
+
+# Arguments that the user edits have tokens: the values are put back before they are used.
+
+
+def restore_answer(
+    answer: Verdict, question: Question, *, shown: Question, redactor: Redactor
+) -> Verdict:
+    """Return the answer with the hidden values of the call's arguments instead of their tokens.
+
+    `shown` is the question as the user saw it. A token that it does not have stands for nothing
+    that can be put back: the answer is refused."""
+    edited = tuple(_iter_texts(answer.input))
+    tokens = {
+        token for text in edited for token in (*find_tokens(text), *find_shortened_tokens(text))
+    }
+    if answer.decision != "modify" or not tokens:
+        return answer
+    seen = f"{shown.call.input}{shown.own_input}{shown.preview}"
+    if unknown := sorted(token for token in tokens if token not in seen):
+        reason = f"the edited text has {unknown[0]}, which stands for no value of this call"
+        return replace(answer, decision="deny", reason=reason)
+    given = (*_iter_texts(question.call.input), *_iter_texts(question.own_input))
+    values = {token: value for text in given for token, value in redactor.find_hidden(text).items()}
+    for token in tokens & values.keys():
+        redactor.learn(values[token])  # it may be in another place now, which does not give it away
+    return replace(answer, input=_replace_tokens(answer.input, values))
+
+
+def _iter_texts(value: Json) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            yield from (text for one in value.items() for part in one for text in _iter_texts(part))
+        case list():
+            yield from (text for one in value for text in _iter_texts(one))
+
+
+def _replace_tokens(value: Json, values: dict[str, str]) -> Json:
+    match value:
+        case str():
+            return replace_tokens(value, values)
+        case dict():
+            pairs = value.items()
+            return {replace_tokens(key, values): _replace_tokens(one, values) for key, one in pairs}
+        case list():
+            return [_replace_tokens(one, values) for one in value]
+        case _:
+            return value

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.dispatch import Clean
-from agentcli.permissions.masking import EventMasking
+from agentcli.permissions.masking import EventMasking, restore_answer
 from agentcli.permissions.secrets import Redactor
 from agentcli.session.configuration import Configuration, keeps_sandbox
 from agentcli.session.model import SessionModel
@@ -166,7 +166,8 @@ class PermissionGate:
             if self._notify is not None:
                 self._notify(masked)
             # What would be stored is offered as it is: a masked rule would match nothing.
-            return await self._ask_user(replace(masked, suggestion=question.suggestion))
+            answer = await self._ask_user(replace(masked, suggestion=question.suggestion))
+        return restore_answer(answer, question, shown=masked, redactor=self.redactor)
 
     @property
     def mode(self) -> Mode:

@@ -55,7 +55,8 @@ class Verdict:
     matched: str | None = None
     """The part of the call that the rule matched."""
     input: Json = None
-    """With `modify`, the arguments to run instead. The model is informed."""
+    """With `modify`, the arguments to run instead: the model is informed. With `deny`, those that
+    the user or a hook wanted instead, which were refused."""
     remedy: str = ""
     """With `nobody`, the command-line options that would have permitted the call."""
     grants: Grants = NO_GRANTS

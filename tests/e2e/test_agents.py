@@ -502,6 +502,43 @@ def test_patch_is_merged_as_the_user_edits_it(tmp_path: Path) -> None:
         assert (it.project / "new" / "1.txt").read_text() == "1\n"
 
 
+@pytest.mark.parametrize("is_foreign", [False, True])
+def test_edited_patch_gets_its_hidden_values_back_or_is_refused(
+    tmp_path: Path, is_foreign: bool
+) -> None:
+    (tmp_path / "project").mkdir()
+    editor = tmp_path / "editor"
+    change = "s/secret:......../secret:00000000/" if is_foreign else "s/B=3/B=4/"
+    editor.write_text(f'#!/bin/sh\nsed -i "{change}" "$1"\n')
+    editor.chmod(0o755)
+
+    def write(request: Recorded) -> Reply:
+        if count_replies(request) == 0:
+            secret = {"path": "n.env", "content": "TEST_PASSWORD=hunter2xyz9\nB=3\n"}
+            return priced(anthropic.call("toolu_w", "write_file", secret))
+        return priced(anthropic.text("Done."))
+
+    reply = reply_as(write, delegates(1), says("It works beside us."))
+    env = {"EDITOR": str(editor)}
+    with live(
+        tmp_path, [reply] * 50, files=FILES, arguments=TRUST, cols=120, rows=40, env=env
+    ) as it:
+        make_repository(it.project)
+        it.term.ready()
+        it.term.send("start one")
+        it.term.wait("TEST_PASSWORD=«secret:")
+        answer_question(it.term, "m")
+        made = it.project / "n.env"
+        if is_foreign:
+            it.term.wait("its patch was refused: the edited text has «secret:00000000»")
+            assert not made.exists()
+            (kept,) = it.home.rglob("agentcli-worktrees/*/*/n.env")
+            assert "hunter2xyz9" in kept.read_text()
+        else:
+            it.term.wait("its patch, edited by the user, is merged")
+            assert made.read_text() == "TEST_PASSWORD=hunter2xyz9\nB=4\n"
+
+
 def test_patch_in_line_mode_waits_until_the_user_asks_for_it(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     reply = reply_as(change, delegates(1), says("It works beside us."))

@@ -3,6 +3,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.support import anthropic_streams as anthropic
 from tests.support.program import read_facts, session_log
 from tests.support.repl import answer_question as _answer
@@ -295,6 +297,40 @@ def test_person_can_change_an_edit_under_whatever_names_it_came(tmp_path: Path) 
         _answer(term, "m")
         term.wait("End.")
         assert (session.project / "calc.py").read_text() == "def divide(a, b):\n    return two\n"
+
+
+EDITED = {
+    "kept": ("s/B=1/B=2/", "PASSWORD=hunter2xyz9\nB=2"),
+    "named otherwise": ("s/PASSWORD/OTHER/", "OTHER=hunter2xyz9\nB=1"),
+    "foreign": ("s/secret:......../secret:00000000/", None),
+    "shortened": ("s/secret:......../secret:.../", None),
+}
+
+
+@pytest.mark.parametrize("case", EDITED)
+def test_hidden_values_are_put_back_in_what_the_user_edits(tmp_path: Path, case: str) -> None:
+    change, wanted = EDITED[case]
+    editor = tmp_path / "editor"
+    editor.write_text(f'#!/bin/sh\nsed -i "{change}" "$1"\n')
+    editor.chmod(0o755)
+    given = {"path": "new.env", "content": "PASSWORD=hunter2xyz9\nB=1\n"}
+    script = [anthropic.calls(anthropic.call("toolu_1", "write_file", given)), says("End.")]
+    env = {"EDITOR": str(editor)}
+    with live(tmp_path, script, cols=120, rows=40, env=env, files=FILES) as session:
+        term = session.term
+        term.ready()
+        term.send("go")
+        _open(term)
+        term.wait("PASSWORD=«secret:")
+        term.wait("[m] edit it first")
+        _answer(term, "m")
+        term.wait("End.")
+        path = session.project / "new.env"
+        assert (path.read_text() if path.exists() else None) == wanted
+        if wanted is None:
+            term.wait("your version was not run: the edited text has «secret:")
+        sent = str(session.model.bodies[-1]["messages"][-1])
+        assert "hunter2xyz9" not in sent and "Use a token only" not in sent
 
 
 def test_nobody_is_asked_about_an_edit_that_cannot_be_made(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ Whatever a mark and its colour say, a remark says too.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from rich.cells import cell_len, set_cell_size
@@ -31,6 +31,7 @@ from agentcli.ui.render.paint import Paint, escape, make_run, wrap
 from agentcli.ui.render.theme import Theme
 from agentcli.ui.render.wording import (
     USER_RAN_IT,
+    describe_decision,
     format_child_size,
     format_command_ending,
     format_duration,
@@ -174,7 +175,7 @@ def _describe_denial(card: Card) -> str:
         return "result withheld by a hook"
     match verdict.by:
         case "user":
-            return "denied by you"
+            return describe_decision(replace(verdict, lasts=None, instead=""))
         case "rule":
             return f"denied by rule {verdict.rule or ''}".rstrip()
         case "nobody":

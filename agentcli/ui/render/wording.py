@@ -77,6 +77,8 @@ def _describe_answer(verdict: Verdict) -> str:
     """Return the user's answer to a question, in words for the user."""
     lasts = f", {SPAN_WORDS[verdict.lasts]}" if verdict.lasts else ""
     match verdict.decision:
+        case "deny" if verdict.input is not None:
+            return f"your version was not run: {verdict.reason}"
         case "deny":
             return (
                 f'denied by you: "{verdict.instead}"'
