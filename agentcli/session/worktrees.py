@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -91,6 +92,14 @@ class MergeReport:
     @property
     def conflicts(self) -> tuple[PathOutcome, ...]:
         return self.result.conflicts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedWorktree:
+    commit: str
+    """The last commit that was made in it, if any."""
+    branches: tuple[str, ...]
+    """The branches that have its commits, if these were kept."""
 
 
 class Worktrees:
@@ -318,21 +327,20 @@ class Worktrees:
         return directory
 
     def has_commits(self, worktree: Worktree) -> bool:
-        return bool(_find_own_commit(worktree))
+        return any(_find_new(worktree, name) for name in ("HEAD", worktree.branch))
 
-    def remove(self, worktree: Worktree, *, keeps_commits: bool) -> str:
-        """Remove a worktree. Return its last commit if that is not the one it began with.
-
-        With `keeps_commits`, its branch stays if it has commits of its own."""
-        own_commit = _find_own_commit(worktree)
+    def remove(self, worktree: Worktree, *, keeps_commits: bool) -> "RemovedWorktree":
+        """Remove a worktree. With `keeps_commits`, branches have all commits made in it."""
+        commit = _find_new(worktree, "HEAD") or _find_new(worktree, worktree.branch)
+        branches = _keep_commits(worktree) if keeps_commits else ()
         remove_worktree(worktree.tree, root=worktree.root)
-        if not (own_commit and keeps_commits):
+        if worktree.branch not in branches:
             _delete_branch(worktree)
         with suppress(SettingsError):
             revoke_trust(worktree.tree)
         (self._directory / f"{worktree.name}.json").unlink(missing_ok=True)
         self._find_store(worktree).forget(_name_reference(worktree))
-        return own_commit
+        return RemovedWorktree(commit=commit, branches=branches)
 
     def _find_free_name(self) -> str:
         taken = {path.stem for path in self._directory.glob("*")}
@@ -418,15 +426,52 @@ def _name_states(states: list[str]) -> dict[str, str]:
     return {"before": states[0], "after": states[1]} if states else {}
 
 
-def _find_own_commit(worktree: Worktree) -> str:
-    """Return its last commit, or nothing if that is the one it began with."""
-    is_lost = not worktree.tree.is_dir()
-    where = (worktree.branch, worktree.root) if is_lost else ("HEAD", worktree.tree)
-    try:
-        commit = run_git("rev-parse", where[0], cwd=where[1]).strip()
-    except SettingsError:
+def _find_new(worktree: Worktree, name: str) -> str:
+    """Return the last commit of HEAD or a branch that a worktree did not begin with, if any."""
+    cwd = worktree.tree if worktree.tree.is_dir() else worktree.root
+    if not name or (name == "HEAD" and cwd == worktree.root):
         return ""
-    return commit if commit != worktree.commit else ""
+    ref = name if name == "HEAD" else f"refs/heads/{name}"
+    try:
+        return run_git("rev-list", "--max-count=1", ref, "--not", worktree.commit, cwd=cwd).strip()
+    except SettingsError:  # there is no such branch, or no commit on it
+        return ""
+
+
+def _keep_commits(worktree: Worktree) -> tuple[str, ...]:
+    """Let branches have all commits made in a worktree. Return these. Raise SettingsError."""
+    found = [worktree.branch] if _find_new(worktree, worktree.branch) else []
+    if head := _find_new(worktree, "HEAD"):
+        current = run_git("branch", "--show-current", cwd=worktree.tree).strip()
+        found.append(current or _hold_commit(worktree, head))
+    return tuple(dict.fromkeys(found))
+
+
+def _hold_commit(worktree: Worktree, commit: str) -> str:
+    """Return a branch that has a commit: one that exists, ours moved forward, or a new one."""
+    listing = ("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads")
+    holding = run_git(*listing, f"--contains={commit}", cwd=worktree.root).splitlines()
+    if holding:
+        return worktree.branch if worktree.branch in holding else holding[0]
+    known = set(run_git(*listing, cwd=worktree.root).splitlines())
+    before = set(run_git(*listing, f"--merged={commit}", cwd=worktree.root).splitlines())
+    ours = worktree.branch or f"agentcli/{worktree.name}"
+    free = (f"{ours}-{number}" for number in count(2))
+    is_movable = ours in before and ours not in _list_used_branches(worktree)
+    branch = (
+        ours if ours not in known or is_movable else next(one for one in free if one not in known)
+    )
+    run_git("update-ref", f"refs/heads/{branch}", commit, cwd=worktree.root)
+    return branch
+
+
+def _list_used_branches(worktree: Worktree) -> set[str]:
+    """Return the branches that the user's checkout and other worktrees are on."""
+    listed = run_git("worktree", "list", "--porcelain", cwd=worktree.root).split("\n\n")
+    rows = (entry.split("\n") for entry in listed if entry)
+    others = (row for row in rows if row[0] != f"worktree {worktree.tree}")
+    branches = {line.removeprefix("branch refs/heads/") for row in others for line in row}
+    return {run_git("branch", "--show-current", cwd=worktree.root).strip(), *branches}
 
 
 def _add_hidden(store: ObjectStore, state: str, *, worktree: Worktree) -> str:
@@ -462,8 +507,11 @@ def _name_reference(worktree: Worktree) -> str:
 
 
 def _delete_branch(worktree: Worktree) -> None:
+    """Delete the branch of a worktree, unless the user has checked it out elsewhere."""
     if worktree.branch:
         with suppress(SettingsError):  # it may be gone
+            if worktree.branch in _list_used_branches(worktree):
+                return
             run_git("update-ref", "-d", f"refs/heads/{worktree.branch}", cwd=worktree.root)
 
 

@@ -296,6 +296,27 @@ def test_patch_that_ignores_a_file_of_the_user_does_not_delete_it(crew: Crew) ->
     assert (crew.workspace / "notes.txt").read_text() == "the only copy\n"
 
 
+@pytest.mark.parametrize("change_too", [True, False])
+def test_commits_of_an_agent_stay_on_a_branch(crew: Crew, change_too: bool) -> None:
+    commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m theirs"
+    command = f"echo more >> shared.txt; {commit} -a" if change_too else commit
+
+    def work(request: Recorded) -> Reply:
+        if count_replies(request) == 0:
+            return priced(anthropic.call("toolu_b", "bash", {"command": command}))
+        return priced(anthropic.text("Done."))
+
+    parent = (delegates(1), priced(anthropic.text("Wait.")), says("Done."))
+    ran = crew.run(work, *parent, mode="auto", flags=("--sandbox", "off"))
+    assert ran.code == 0, ran.err
+    branch = f"agentcli/agent-{session_log(crew.home).parent.name}-1"
+    assert f"agent 1 made commits, which stay on the branch {branch}" in ran.err
+    log = ["git", "log", "-1", "--format=%s", branch]
+    assert subprocess.check_output(log, cwd=crew.workspace) == b"theirs\n"
+    assert crew.trees() == []
+    assert (crew.workspace / "shared.txt").read_text() == SHARED + "more\n" * change_too
+
+
 def test_stored_patch_shows_no_secret_and_is_for_the_user_alone(crew: Crew) -> None:
     secret = "Zq8Lk2Vt9Xw4Rb7Ny1Mc6Pd3"
     (crew.workspace / "conf.env").write_text(f"A=1\nMY_API_TOKEN={secret}\nB=2\n")

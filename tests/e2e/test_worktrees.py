@@ -181,6 +181,68 @@ def test_worktree_is_taken_up_again_by_its_name_and_commits_stay(
     assert taken.code != 0 and "agentcli/fix" in taken.err
 
 
+COMMIT = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m"
+HEADS = {
+    "detached": (f"git checkout -q --detach; {COMMIT} two; {COMMIT} three", "branch agentcli/fix"),
+    "on another branch": (f"git checkout -q -b theirs; {COMMIT} two", "branch theirs"),
+    "beside the branch": (
+        f"{COMMIT} two; git checkout -q --detach HEAD~1; {COMMIT} three",
+        "branches agentcli/fix and agentcli/fix-2",
+    ),
+    "before the branch": (
+        f"{COMMIT} two; git checkout -q --detach HEAD~1",
+        "branch agentcli/fix",
+    ),
+    "on a branch of its own and ours": (
+        f"{COMMIT} two; git checkout -q -b theirs HEAD~1; {COMMIT} three",
+        "branches agentcli/fix and theirs",
+    ),
+    "in a rebase": (
+        f"{COMMIT} two; git -c user.name=a -c user.email=a@b rebase -q --exec 'exit 1' "
+        f"--keep-empty --force-rebase HEAD~1; {COMMIT} three --amend",
+        "branches agentcli/fix and agentcli/fix-2",
+    ),
+}
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_branches_have_all_commits_of_a_worktree_that_is_merged(
+    home: Path, repository: Path, head: str
+) -> None:
+    command, where = HEADS[head]
+    assert run(home, repository, {"bash": {"command": f"{command}; true"}}).code == 0
+    merged = worktree(home, repository, "merge", "fix")
+    assert merged.code == 0, merged.err
+    assert f"Its commits stay on the {where}.\n" in merged.out
+    assert "commit" not in git(repository, "fsck", "--unreachable", "--no-reflogs")
+    made = set(command.replace(";", "").split()) & {"two", "three"}
+    assert made <= set(git(repository, "log", "--branches", "--format=%s").split())
+    branches = git(repository, "branch", "--format=%(refname:short)").split()
+    assert set(branches) == {"main", *where.split()[1:]} - {"and"}
+
+
+def test_branch_that_the_user_has_checked_out_is_neither_moved_nor_deleted(
+    home: Path, repository: Path
+) -> None:
+    calls = {"bash": {"command": f"git checkout -q --detach; {COMMIT} two"}}
+    assert run(home, repository, calls).code == 0
+    git(repository, "checkout", "-q", "agentcli/fix")
+    merged = worktree(home, repository, "merge", "fix")
+    assert "Its commits stay on the branch agentcli/fix-2.\n" in merged.out
+    assert git(repository, "log", "-1", "--format=%s").strip() == "one"
+    assert git(repository, "log", "-1", "--format=%s", "agentcli/fix-2").strip() == "two"
+
+
+def test_commits_alone_are_not_discarded_without_a_word(home: Path, repository: Path) -> None:
+    assert "kept" in run(home, repository, {"bash": {"command": f"{COMMIT} two"}}).err
+    refused = worktree(home, repository, "discard", "fix")
+    assert (refused.code, refused.err.splitlines()[0]) == (
+        2,
+        "error: the commits of fix would be lost",
+    )
+    assert worktree(home, repository, "discard", "fix", "--yes").code == 0
+
+
 def test_worktree_whose_directory_was_removed_is_made_again_with_its_commits(
     home: Path, repository: Path
 ) -> None:

@@ -458,7 +458,7 @@ class BackgroundAgents:
         self._journal.append(agent.decided)
         self._add_note(agent)
         if is_merged and not outcome.conflicts:
-            await self._merger.remove(agent.worktree)
+            await self._merger.remove(agent.number, agent.worktree)
 
     async def _find_patch(self, agent: BackgroundAgent) -> AgentPatch | None:
         if not agent.worktree:

@@ -7,12 +7,12 @@ from functools import partial
 
 from agentcli.log.checkpoint.changes import ChangedFile
 from agentcli.session.session import SessionParts
-from agentcli.session.worktrees import Worktree, Worktrees
+from agentcli.session.worktrees import RemovedWorktree, Worktree, Worktrees
 from agentcli.system.files import write_private
 from agentcli.system.lazy import Lazy
 from agentcli.tools.contracts import load_patch_spec
 from agentcli.types.errors import ToolError, UsageError
-from agentcli.types.events import Checkpointed
+from agentcli.types.events import Checkpointed, Warned
 from agentcli.types.messages import Json, ToolCall
 from agentcli.types.tools import (
     Details,
@@ -137,7 +137,11 @@ class PatchMerger:
         """Return the patch of an agent, and store it as a file beside the log.
 
         `state` is that of its files, if it is known. A worktree without changes is removed."""
-        return await asyncio.to_thread(self._read, number, worktree, state)
+        found = await asyncio.to_thread(self._read, number, worktree, state)
+        if isinstance(found, RemovedWorktree):
+            self._warn_of_commits(number, found)
+            return None
+        return found
 
     async def judge(self, patch: AgentPatch, child: Delegation) -> Verdict:
         """Return the verdict of rules, mode, hooks and user on a patch."""
@@ -179,13 +183,21 @@ class PatchMerger:
 
         return await asyncio.to_thread(merge)
 
-    async def remove(self, worktree: str) -> None:
-        await asyncio.to_thread(self._remove, worktree)
+    async def remove(self, number: int, worktree: str) -> None:
+        """Remove the worktree of an agent; its commits stay on a branch."""
+        self._warn_of_commits(number, await asyncio.to_thread(self._remove, worktree))
+
+    def _warn_of_commits(self, number: int, removed: RemovedWorktree) -> None:
+        """Say where the commits of an agent are, if it made any."""
+        if removed.branches:
+            where = " and ".join(removed.branches)
+            message = f"agent {number} made commits, which stay on the branch {where}"
+            self._parts.journal.append(Warned(code="agents.commits", message=message))
 
     async def _append(self, fact: Checkpointed) -> None:
         self._parts.journal.append(fact)
 
-    def _read(self, number: int, worktree: str, state: str) -> AgentPatch | None:
+    def _read(self, number: int, worktree: str, state: str) -> AgentPatch | RemovedWorktree | None:
         trees = self._trees.get()
         try:
             tree = trees.find(worktree)
@@ -194,16 +206,15 @@ class PatchMerger:
         state = state or trees.capture(tree)
         changes = trees.find_changes(tree, after=state)
         if not changes:
-            trees.remove(tree, keeps_commits=False)
-            return None
+            return trees.remove(tree, keeps_commits=True)
         patch = AgentPatch(worktree=tree, state=state, changes=changes)
         path = self._parts.paths.out / f"agent-{number}.patch"
         write_private(path, self._parts.gate.redactor.mask(patch.text))
         return patch
 
-    def _remove(self, worktree: str) -> None:
+    def _remove(self, worktree: str) -> RemovedWorktree:
         trees = self._trees.get()
-        trees.remove(trees.find(worktree), keeps_commits=False)
+        return trees.remove(trees.find(worktree), keeps_commits=True)
 
 
 def open_trees(parts: SessionParts) -> Worktrees:

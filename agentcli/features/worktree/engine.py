@@ -24,6 +24,8 @@ class WorktreeEnd:
     """The directory with the conflicts, each with markers; None if there are none."""
     commit: str = ""
     """The last commit that was made in it, if any."""
+    branches: tuple[str, ...] = ()
+    """The branches that have its commits, if these were kept."""
 
     @property
     def has_conflicts(self) -> bool:
@@ -64,12 +66,15 @@ def merge_worktree(trees: Worktrees, worktree: Worktree, *, into: MergeRecord) -
     if report.conflicts:
         saved = trees.save_conflicts(worktree, report, directory=into.conflicts)
         return WorktreeEnd(worktree=worktree, report=report, saved=saved)
-    commit = trees.remove(worktree, keeps_commits=True)
-    return WorktreeEnd(worktree=worktree, report=report, commit=commit)
+    removed = trees.remove(worktree, keeps_commits=True)
+    return WorktreeEnd(
+        worktree=worktree, report=report, commit=removed.commit, branches=removed.branches
+    )
 
 
 def discard_worktree(trees: Worktrees, worktree: Worktree) -> WorktreeEnd:
-    return WorktreeEnd(worktree=worktree, commit=trees.remove(worktree, keeps_commits=False))
+    removed = trees.remove(worktree, keeps_commits=False)
+    return WorktreeEnd(worktree=worktree, commit=removed.commit)
 
 
 def iter_conflict_lines(saved: Path, *, limit: int) -> Iterator[str]:

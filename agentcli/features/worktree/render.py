@@ -98,8 +98,17 @@ def render_end(ended: WorktreeEnd) -> Iterator[str]:
         yield f"The worktree stays, too: {worktree.workspace}"
     else:
         yield f"Removed the worktree {worktree.name}."
-    if ended.commit and not ended.has_conflicts:
-        yield f"Its commits stay on the branch {worktree.branch or ended.commit[:12]}."
+    if ended.branches:
+        which = "branch" if len(ended.branches) == 1 else "branches"
+        yield f"Its commits stay on the {which} {' and '.join(ended.branches)}."
+
+
+def describe_losses(trees: Worktrees, worktree: Worktree) -> str:
+    """Return what would be lost with a worktree; empty if nothing would."""
+    changed = len(trees.find_changes(worktree))
+    if changed:
+        return f"{pluralize(changed, 'changed file')} of {worktree.name}"
+    return f"the commits of {worktree.name}" if trees.has_commits(worktree) else ""
 
 
 def show_worktrees(workspace: Path) -> Exit:
@@ -128,8 +137,7 @@ def discard_by_name(workspace: Path, name: str, *, is_confirmed: bool) -> Exit:
     if lost is not None:
         losses = f"the commits on {lost.branch}" if trees.has_commits(lost) else ""
     else:
-        changed = len(trees.find_changes(worktree))
-        losses = f"{pluralize(changed, 'changed file')} of {name}" if changed else ""
+        losses = describe_losses(trees, worktree)
     if losses and not is_confirmed:
         raise UsageError(f"{losses} would be lost", hint=f"agentcli worktree discard {name} --yes")
     for line in render_end(discard_worktree(trees, worktree)):

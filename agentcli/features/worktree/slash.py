@@ -10,7 +10,12 @@ from agentcli.features.worktree.engine import (
     discard_worktree,
     merge_worktree,
 )
-from agentcli.features.worktree.render import render_end, render_worktree, render_worktrees
+from agentcli.features.worktree.render import (
+    describe_losses,
+    render_end,
+    render_worktree,
+    render_worktrees,
+)
 from agentcli.session.worktrees import (
     RESERVED_NAMES,
     Worktree,
@@ -21,7 +26,6 @@ from agentcli.session.worktrees import (
 )
 from agentcli.types.errors import UsageError
 from agentcli.types.events import NoteReason, TurnStarted
-from agentcli.types.words import pluralize
 from agentcli.ui.render.paint import escape
 from agentcli.ui.repl.commands.registry import CommandHost
 from agentcli.ui.repl.picker import PickerRow
@@ -98,10 +102,10 @@ async def _end(host: CommandHost, trees: Worktrees, *, worktree: Worktree, actio
 
 
 async def _confirm_discard(host: CommandHost, trees: Worktrees, *, worktree: Worktree) -> bool:
-    changed = len(trees.find_changes(worktree))
-    if not changed:
+    losses = describe_losses(trees, worktree)
+    if not losses:
         return True
-    rows = [PickerRow(label="no"), PickerRow(label=f"yes, {pluralize(changed, 'changed file')}")]
+    rows = [PickerRow(label="no"), PickerRow(label=f"yes, {losses}")]
     return await host.choose(f"Discard the worktree {worktree.name}?", rows) == 1
 
 
