@@ -6,8 +6,9 @@ The user's index, branch and uncommitted edits are never touched by anything els
 """
 
 import json
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import count
@@ -16,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from agentcli.log.checkpoint.changes import ChangedFile, describe_changes
 from agentcli.log.checkpoint.keep import find_store
-from agentcli.log.checkpoint.scan import WorkspaceScan, WorkspaceTooLarge
+from agentcli.log.checkpoint.scan import NEVER, IgnoreScope, WorkspaceScan, WorkspaceTooLarge
 from agentcli.log.checkpoint.store import EMPTY_TREE, ObjectStore
 from agentcli.log.checkpoint.trees import State, capture_paths, find_differences, write_state
 from agentcli.log.checkpoint.undo import (
@@ -29,7 +30,13 @@ from agentcli.log.checkpoint.undo import (
 from agentcli.log.paths import is_worktree, locate_sessions, locate_worktrees
 from agentcli.log.rebuild import write_entries
 from agentcli.session.project import load_project, revoke_trust
-from agentcli.system.files import store_private, write_private
+from agentcli.system.files import (
+    is_directory,
+    is_file,
+    is_link,
+    store_private,
+    write_private,
+)
 from agentcli.system.git import (
     Checkout,
     add_worktree,
@@ -40,6 +47,7 @@ from agentcli.system.git import (
     restore_worktree,
     run_git,
 )
+from agentcli.system.repository import find_git_directory
 from agentcli.system.text import to_printable
 from agentcli.tools.search.ignore import IgnoreRules
 from agentcli.types.errors import SettingsError, UsageError
@@ -95,11 +103,15 @@ class MergeReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemovedWorktree:
+class WorktreeRemoval:
+    """What became of a worktree that was to be removed."""
+
     commit: str
     """The last commit that was made in it, if any."""
     branches: tuple[str, ...]
     """The branches that have its commits, if these were kept."""
+    repositories: tuple[str, ...] = ()
+    """The repositories in it for whose sake it stays."""
 
 
 class Worktrees:
@@ -329,10 +341,20 @@ class Worktrees:
     def has_commits(self, worktree: Worktree) -> bool:
         return any(_find_new(worktree, name) for name in ("HEAD", worktree.branch))
 
-    def remove(self, worktree: Worktree, *, keeps_commits: bool) -> "RemovedWorktree":
-        """Remove a worktree. With `keeps_commits`, branches have all commits made in it."""
+    def find_repositories(self, worktree: Worktree) -> tuple[str, ...]:
+        """Return the repositories that were made in a worktree, or got commits there."""
+        return tuple(find_repositories(worktree.tree)) if worktree.tree.is_dir() else ()
+
+    def remove(self, worktree: Worktree, *, keeps_commits: bool) -> WorktreeRemoval:
+        """Remove a worktree.
+
+        With `keeps_commits`, branches have all commits made in it, and it stays if there are
+        repositories of their own in it."""
         commit = _find_new(worktree, "HEAD") or _find_new(worktree, worktree.branch)
         branches = _keep_commits(worktree) if keeps_commits else ()
+        repositories = self.find_repositories(worktree) if keeps_commits else ()
+        if repositories:
+            return WorktreeRemoval(commit=commit, branches=branches, repositories=repositories)
         remove_worktree(worktree.tree, root=worktree.root)
         if worktree.branch not in branches:
             _delete_branch(worktree)
@@ -340,7 +362,7 @@ class Worktrees:
             revoke_trust(worktree.tree)
         (self._directory / f"{worktree.name}.json").unlink(missing_ok=True)
         self._find_store(worktree).forget(_name_reference(worktree))
-        return RemovedWorktree(commit=commit, branches=branches)
+        return WorktreeRemoval(commit=commit, branches=branches)
 
     def _find_free_name(self) -> str:
         taken = {path.stem for path in self._directory.glob("*")}
@@ -369,6 +391,45 @@ class Worktrees:
 
     def _find_store(self, worktree: Worktree) -> ObjectStore:
         return find_store(worktree.checkout, self._sessions)
+
+
+def find_repositories(root: Path) -> list[str]:
+    """Return the directories below a root that would lose commits with it, but for ignored ones.
+
+    These are repositories of their own, and submodules with commits that no remote has."""
+    home = find_git_directory(root / ".git")
+    found = (path for path in _iter_directories(root) if _has_own_commits(path / ".git", home))
+    return sorted(to_printable(str(path.relative_to(root))) for path in found)
+
+
+def _iter_directories(root: Path) -> Iterator[Path]:
+    """Yield the directories below, but for those that are never stored."""
+    waiting: list[tuple[Path, IgnoreScope]] = [(root, IgnoreRules.for_workspace(root))]
+    while waiting:
+        path, rules = waiting.pop()
+        with suppress(OSError), os.scandir(path) as entries:
+            for entry in entries:
+                name = os.fsencode(entry.name)
+                is_left_out = name in NEVER or not entry.is_dir(follow_symlinks=False)
+                if not is_left_out and not rules.ignores(name, is_dir=True):
+                    yield Path(entry.path)
+                    waiting.append((Path(entry.path), rules.enter(name)))
+
+
+def _has_own_commits(git: Path, home: Path | None) -> bool:
+    """Return whether a `.git` is a repository, or that of a submodule with commits of its own.
+
+    `home` is the directory of the repository around it, where those of its submodules are."""
+    if is_directory(git) and not is_link(git):
+        return True
+    leads_to = find_git_directory(git) if home and is_file(git) else None
+    if leads_to is None or home is None or not leads_to.is_relative_to(home):
+        return False
+    try:
+        new = ("rev-list", "--max-count=1", "HEAD", "--branches", "--not", "--remotes")
+        return bool(run_git(*new, cwd=git.parent).strip())
+    except SettingsError:  # it has no commit
+        return False
 
 
 def find_worktree(workspace: Path) -> Worktree | None:

@@ -317,6 +317,27 @@ def test_commits_of_an_agent_stay_on_a_branch(crew: Crew, change_too: bool) -> N
     assert (crew.workspace / "shared.txt").read_text() == SHARED + "more\n" * change_too
 
 
+def test_repository_that_an_agent_made_stays_in_its_worktree(crew: Crew) -> None:
+    command = "git init -q sub; echo new > sub/new.txt"
+
+    def work(request: Recorded) -> Reply:
+        if count_replies(request) == 0:
+            return priced(anthropic.call("toolu_b", "bash", {"command": command}))
+        return priced(anthropic.text("Done."))
+
+    parent = (delegates(1), priced(anthropic.text("Wait.")), says("Done."))
+    ran = crew.run(work, *parent, mode="auto", flags=("--sandbox", "off"))
+    assert ran.code == 0, ran.err
+    assert (crew.workspace / "sub" / "new.txt").read_text() == "new\n"
+    (kept,) = crew.trees()
+    assert (
+        "agent 1 made the repository sub, so its worktree stays; to remove it: agentcli " in ran.err
+    )
+    assert (Path(json.loads(kept.read_text())["tree"]) / "sub" / ".git").is_dir()
+    done = agentcli("worktree", "discard", kept.stem, "--yes", "-C", crew.workspace, home=crew.home)
+    assert done.code == 0 and crew.trees() == []
+
+
 def test_stored_patch_shows_no_secret_and_is_for_the_user_alone(crew: Crew) -> None:
     secret = "Zq8Lk2Vt9Xw4Rb7Ny1Mc6Pd3"
     (crew.workspace / "conf.env").write_text(f"A=1\nMY_API_TOKEN={secret}\nB=2\n")

@@ -167,7 +167,7 @@ def test_directory_is_kept_if_the_patch_does_not_have_all_of_it(
 
 
 def test_directory_with_commits_is_kept(ground: Ground) -> None:
-    branch = f"git checkout -q -b theirs; {COMMIT}"
+    branch = f"git checkout -q -b theirs; {COMMIT} -m other"
     ground.with_git().tasks(
         ground.task("loose", [{"calls": [{"bash": {"command": COMMIT}}]}, "Done."]),
         ground.task("branch", [{"calls": [{"bash": {"command": branch}}]}, "Done."]),
@@ -179,6 +179,21 @@ def test_directory_with_commits_is_kept(ground: Ground) -> None:
     log = subprocess.check_output(["git", "log", "-1", "--format=%s"], cwd=loose["tree"])
     assert log == b"more\n"
     assert (named["not_in_patch"], named["tree"]) == ([], None)
+
+
+@pytest.mark.parametrize("repository", [True, False])
+def test_directory_with_a_repository_of_its_own_is_kept(repository: bool, ground: Ground) -> None:
+    if repository:
+        ground.with_git()
+    else:  # a copy has it, too
+        subprocess.run(["git", "init", "-q", "theirs"], cwd=ground.work, check=True)
+    calls = [{"bash": {"command": "git init -q new"}}]
+    ground.tasks(ground.task("makes", [{"calls": calls}, "Done."]), ground.task("none", EDIT))
+    assert ground.run("--mode", "auto").code == 0
+    makes, none = ground.report["results"]
+    assert makes["not_in_patch"] == [{"path": "new", "reason": "a repository of its own"}]
+    assert (Path(makes["tree"]) / "new" / ".git").is_dir()
+    assert (none["not_in_patch"], none["tree"]) == ([], None)
 
 
 def test_wrong_lines_and_failures_are_told_and_the_rest_is_done(ground: Ground) -> None:

@@ -233,6 +233,57 @@ def test_branch_that_the_user_has_checked_out_is_neither_moved_nor_deleted(
     assert git(repository, "log", "-1", "--format=%s", "agentcli/fix-2").strip() == "two"
 
 
+NESTED = f"mkdir -p sub/in; cd sub/in; git init -q; echo v1 > f; git add .; {COMMIT} v1"
+
+
+def test_worktree_with_a_repository_in_it_stays_when_it_is_merged(
+    home: Path, repository: Path
+) -> None:
+    command = f"echo two > b.txt; mkdir node_modules; git init -q node_modules/dep; {NESTED}"
+    assert "kept" in run(home, repository, {"bash": {"command": command}}).err
+    merged = worktree(home, repository, "merge", "fix")
+    assert merged.code == 0, merged.err
+    assert "Merged 2 files into" in merged.out and "b.txt, sub/in/f\n" in merged.out
+    assert "The worktree stays: it has a repository of its own" in merged.out
+    assert ": sub/in.\n" in merged.out and "Removed" not in merged.out
+    assert (repository / "sub" / "in" / "f").read_text() == "v1\n"
+    assert git(find_tree(home) / "sub" / "in", "log", "--format=%s") == "v1\n"
+    remedy = merged.out.partition("To remove it: agentcli ")[2].split()
+    refused = worktree(home, repository, "discard", "fix")
+    assert refused.code == 2 and "the repository sub/in of fix would be lost" in refused.err
+    assert agentcli(*remedy, home=home).code == 0
+    assert list_trees(home) == []
+
+
+def test_worktree_with_nothing_but_an_empty_repository_is_not_removed(
+    home: Path, repository: Path
+) -> None:
+    ran = run(home, repository, {"bash": {"command": "git init -q sub"}})
+    assert "worktree fix: 0 files changed, kept" in ran.err
+    assert (find_tree(home) / "sub" / ".git").is_dir()
+
+
+@pytest.mark.parametrize("has_commits", [False, True])
+def test_submodule_keeps_a_worktree_if_it_got_commits_there(
+    home: Path, repository: Path, tmp_path: Path, has_commits: bool
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    (other / "o").write_text("o\n")
+    git(other, "add", ".")
+    git(other, "commit", "-q", "-m", "o")
+    git(repository, "submodule", "--quiet", "add", str(other), "lib")
+    git(repository, "commit", "-q", "-m", "two")
+    command = "git -c protocol.file.allow=always submodule --quiet update --init; echo > new"
+    more = f"; cd lib; {COMMIT} theirs" if has_commits else ""
+    assert run(home, repository, {"bash": {"command": command + more}}).code == 0
+    merged = worktree(home, repository, "merge", "fix")
+    assert merged.code == 0, merged.err
+    assert ("nowhere else: lib.\n" in merged.out) == has_commits
+    assert len(list_trees(home)) == has_commits
+
+
 def test_commits_alone_are_not_discarded_without_a_word(home: Path, repository: Path) -> None:
     assert "kept" in run(home, repository, {"bash": {"command": f"{COMMIT} two"}}).err
     refused = worktree(home, repository, "discard", "fix")

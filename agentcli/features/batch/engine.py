@@ -358,9 +358,12 @@ def _list_omissions(result: Result, trees: TaskTrees, *, name: str) -> list[dict
     found = [one for one in result.get("not_in_patch") or () if not Path(one["path"]).is_absolute()]
     commit = trees.find_own_commit(name)
     own = [{"path": ".", "reason": f"it has commits, the last is {commit[:12]}"}] if commit else []
-    return [*found, *own]
+    made = ({"path": path, "reason": REPOSITORY} for path in trees.find_repositories(name))
+    return [*found, *own, *made]
 
 
+REPOSITORY = "a repository of its own"
+"""Why a patch does not have a directory."""
 _STREAM_KEYS = ("v", "seq", "ts", "type", "structured")
 
 

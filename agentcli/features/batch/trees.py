@@ -87,6 +87,20 @@ class TaskTrees:
         except SettingsError:  # it has no HEAD, so no commit either
             return ""
 
+    def find_repositories(self, name: str) -> list[str]:
+        """Return the repositories that were made in a directory, or got commits there."""
+        from agentcli.session.worktrees import find_repositories
+
+        tree = self._directory / name
+        if not tree.is_dir():
+            return []
+        if self.commit:
+            return find_repositories(tree)
+        source = self._workspace  # a copy has those of what it was copied from
+        own = ["."] if (tree / ".git").is_dir() else []
+        found = (*own, *find_repositories(tree))
+        return [path for path in found if not (source / path / ".git").exists()]
+
     def pack(self) -> "PackedSource":
         """Pack what the directories are made from. Raise SettingsError on failure."""
         subdirectory = str(self._checkout.relative)

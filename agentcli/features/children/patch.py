@@ -7,7 +7,7 @@ from functools import partial
 
 from agentcli.log.checkpoint.changes import ChangedFile
 from agentcli.session.session import SessionParts
-from agentcli.session.worktrees import RemovedWorktree, Worktree, Worktrees
+from agentcli.session.worktrees import Worktree, WorktreeRemoval, Worktrees
 from agentcli.system.files import write_private
 from agentcli.system.lazy import Lazy
 from agentcli.tools.contracts import load_patch_spec
@@ -138,8 +138,8 @@ class PatchMerger:
 
         `state` is that of its files, if it is known. A worktree without changes is removed."""
         found = await asyncio.to_thread(self._read, number, worktree, state)
-        if isinstance(found, RemovedWorktree):
-            self._warn_of_commits(number, found)
+        if isinstance(found, WorktreeRemoval):
+            self._warn_of_work(number, worktree, removal=found)
             return None
         return found
 
@@ -184,20 +184,28 @@ class PatchMerger:
         return await asyncio.to_thread(merge)
 
     async def remove(self, number: int, worktree: str) -> None:
-        """Remove the worktree of an agent; its commits stay on a branch."""
-        self._warn_of_commits(number, await asyncio.to_thread(self._remove, worktree))
+        """Remove the worktree of an agent, and say what stays of it."""
+        removal = await asyncio.to_thread(self._remove, worktree)
+        self._warn_of_work(number, worktree, removal=removal)
 
-    def _warn_of_commits(self, number: int, removed: RemovedWorktree) -> None:
-        """Say where the commits of an agent are, if it made any."""
-        if removed.branches:
-            where = " and ".join(removed.branches)
-            message = f"agent {number} made commits, which stay on the branch {where}"
-            self._parts.journal.append(Warned(code="agents.commits", message=message))
+    def _warn_of_work(self, number: int, worktree: str, *, removal: WorktreeRemoval) -> None:
+        """Say where the work of an agent is that no patch has."""
+        found = []
+        if removal.branches:
+            found.append(f"commits, which stay on the branch {' and '.join(removal.branches)}")
+        if removal.repositories:
+            found.append(
+                f"the repository {', '.join(removal.repositories)}, so its worktree stays; to "
+                f"remove it: agentcli worktree discard {worktree} --yes"
+            )
+        for what in found:
+            message = f"agent {number} made {what}"
+            self._parts.journal.append(Warned(code="agents.work", message=message))
 
     async def _append(self, fact: Checkpointed) -> None:
         self._parts.journal.append(fact)
 
-    def _read(self, number: int, worktree: str, state: str) -> AgentPatch | RemovedWorktree | None:
+    def _read(self, number: int, worktree: str, state: str) -> AgentPatch | WorktreeRemoval | None:
         trees = self._trees.get()
         try:
             tree = trees.find(worktree)
@@ -212,7 +220,7 @@ class PatchMerger:
         write_private(path, self._parts.gate.redactor.mask(patch.text))
         return patch
 
-    def _remove(self, worktree: str) -> RemovedWorktree:
+    def _remove(self, worktree: str) -> WorktreeRemoval:
         trees = self._trees.get()
         return trees.remove(trees.find(worktree), keeps_commits=True)
 

@@ -26,6 +26,8 @@ class WorktreeEnd:
     """The last commit that was made in it, if any."""
     branches: tuple[str, ...] = ()
     """The branches that have its commits, if these were kept."""
+    repositories: tuple[str, ...] = ()
+    """The repositories in it for whose sake it stays."""
 
     @property
     def has_conflicts(self) -> bool:
@@ -61,14 +63,18 @@ def build_record(paths: SessionPaths, record: Callable[[Checkpointed], None]) ->
 
 
 def merge_worktree(trees: Worktrees, worktree: Worktree, *, into: MergeRecord) -> WorktreeEnd:
-    """Merge a worktree, and remove it unless there are conflicts."""
+    """Merge a worktree, and remove it unless there are conflicts or repositories in it."""
     report = trees.merge(worktree, record=into.record, session=into.session)
     if report.conflicts:
         saved = trees.save_conflicts(worktree, report, directory=into.conflicts)
         return WorktreeEnd(worktree=worktree, report=report, saved=saved)
     removed = trees.remove(worktree, keeps_commits=True)
     return WorktreeEnd(
-        worktree=worktree, report=report, commit=removed.commit, branches=removed.branches
+        worktree=worktree,
+        report=report,
+        commit=removed.commit,
+        branches=removed.branches,
+        repositories=removed.repositories,
     )
 
 

@@ -1,7 +1,7 @@
 """Worktrees as text: a list, what a merge did, and the question how one ends."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from agentcli.features.worktree.engine import (
@@ -49,13 +49,26 @@ def say_kept(workspace: Path, *, quiet: bool = False) -> None:
 def render_kept(trees: Worktrees, worktree: Worktree) -> Iterator[str]:
     """Render a worktree that stays; one in which nothing was changed is removed."""
     changes = trees.find_changes(worktree)
-    if not changes and not trees.has_commits(worktree):
+    if not changes and not describe_losses(trees, worktree):
         trees.remove(worktree, keeps_commits=False)
         yield f"worktree {worktree.name}: nothing was changed, so it was removed"
         return
     yield f"worktree {worktree.name}: {pluralize(len(changes), 'file')} changed, kept"
-    where = f"-C {worktree.checkout} " if worktree.checkout != Path.cwd() else ""
-    yield f"merge it: agentcli worktree merge {where}{worktree.name}"
+    yield f"merge it: agentcli worktree merge {_name_place(worktree)}{worktree.name}"
+
+
+def _name_place(worktree: Worktree) -> str:
+    return f"-C {worktree.checkout} " if worktree.checkout != Path.cwd() else ""
+
+
+def _name_discard(worktree: Worktree) -> str:
+    return f"agentcli worktree discard {_name_place(worktree)}{worktree.name} --yes"
+
+
+def describe_repositories(names: Sequence[str]) -> str:
+    """Return why a worktree with repositories in it is kept."""
+    shown = ", ".join(names[:PATHS_SHOWN])
+    return f"it has a repository of its own, whose commits are nowhere else: {shown}"
 
 
 def render_worktrees(trees: Worktrees) -> list[str]:
@@ -92,23 +105,36 @@ def render_end(ended: WorktreeEnd) -> Iterator[str]:
         yield "Nothing to merge: your files have all of its changes."
     for one in ended.report.conflicts:
         yield f"CONFLICT {one.path}: {one.reason}"
-    if ended.saved is not None:
-        yield from iter_conflict_lines(ended.saved, limit=CONFLICT_LINES)
-        yield f"Your version stays. Both, with markers: {ended.saved}"
-        yield f"The worktree stays, too: {worktree.workspace}"
-    else:
-        yield f"Removed the worktree {worktree.name}."
+    yield from _render_rest(ended)
     if ended.branches:
         which = "branch" if len(ended.branches) == 1 else "branches"
         yield f"Its commits stay on the {which} {' and '.join(ended.branches)}."
 
 
+def _render_rest(ended: WorktreeEnd) -> Iterator[str]:
+    """Render whether a merged worktree stays, and why."""
+    worktree = ended.worktree
+    if ended.saved is not None:
+        yield from iter_conflict_lines(ended.saved, limit=CONFLICT_LINES)
+        yield f"Your version stays. Both, with markers: {ended.saved}"
+        yield f"The worktree stays, too: {worktree.workspace}"
+    elif ended.repositories:
+        yield f"The worktree stays: {describe_repositories(ended.repositories)}."
+        yield f"It is in {worktree.tree}. To remove it: {_name_discard(worktree)}"
+    else:
+        yield f"Removed the worktree {worktree.name}."
+
+
 def describe_losses(trees: Worktrees, worktree: Worktree) -> str:
     """Return what would be lost with a worktree; empty if nothing would."""
     changed = len(trees.find_changes(worktree))
-    if changed:
-        return f"{pluralize(changed, 'changed file')} of {worktree.name}"
-    return f"the commits of {worktree.name}" if trees.has_commits(worktree) else ""
+    found = (
+        pluralize(changed, "changed file") if changed else "",
+        "the commits" if trees.has_commits(worktree) else "",
+        *(f"the repository {name}" for name in trees.find_repositories(worktree)[:PATHS_SHOWN]),
+    )
+    losses = " and ".join(filter(None, found))
+    return f"{losses} of {worktree.name}" if losses else ""
 
 
 def show_worktrees(workspace: Path) -> Exit:
