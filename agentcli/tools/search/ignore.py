@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice, pairwise
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from agentcli.system.agent_files import list_levels
 from agentcli.system.files import is_pipe, read_regular
@@ -205,20 +205,24 @@ class TrackedFiles:
         """`directory` is in the repository."""
         self._directory = directory
 
-    def has(self, path: Path) -> bool:
+    def has(self, path: Path, *, is_dir: bool) -> bool:
         """Return whether it is one of them, or a directory with one of them below it."""
-        return str(path) in self._paths
+        return str(path) in self._paths[is_dir]
 
     @cached_property
-    def _paths(self) -> frozenset[str]:
+    def _paths(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The files, and the directories that they are in."""
         if not _is_there(list_levels(self._directory)[-1] / ".git"):
-            return frozenset()
+            return frozenset(), frozenset()
         try:
             names = list_paths("--cached", "--ignored", "--exclude-standard", cwd=self._directory)
         except SettingsError:  # git does not run here: nothing can be tracked by it either
-            return frozenset()
-        levels = (path for name in names for path in (name, *map(str, PurePath(name).parents)))
-        return frozenset(str(self._directory / one) for one in levels)
+            return frozenset(), frozenset()
+        files = [self._directory / name for name in names]
+        return (
+            frozenset(map(str, files)),
+            frozenset(str(above) for file in files for above in file.parents),
+        )
 
 
 class IgnoreRules:
@@ -247,7 +251,8 @@ class IgnoreRules:
 
     def ignores(self, name: bytes, *, is_dir: bool) -> bool:
         is_matched = self._matches(name, is_dir=is_dir)
-        return is_matched and not self._tracked.has(self._directory / os.fsdecode(name))
+        path = self._directory / os.fsdecode(name)
+        return is_matched and not self._tracked.has(path, is_dir=is_dir)
 
     def enter(self, name: bytes) -> "IgnoreRules":
         directory = self._directory / os.fsdecode(name)
