@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import count
-from pathlib import Path
+from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
 from agentcli.log.checkpoint.changes import ChangedFile, describe_changes
@@ -43,6 +43,7 @@ from agentcli.system.git import (
     apply_patch,
     find_checkout,
     list_changed_paths,
+    list_edited_paths,
     remove_worktree,
     restore_worktree,
     run_git,
@@ -110,8 +111,8 @@ class WorktreeRemoval:
     """The last commit that was made in it, if any."""
     branches: tuple[str, ...]
     """The branches that have its commits, if these were kept."""
-    repositories: tuple[str, ...] = ()
-    """The repositories in it for whose sake it stays."""
+    unmerged: tuple[str, ...] = ()
+    """What no merge takes over, and for whose sake it stays."""
 
 
 class Worktrees:
@@ -341,20 +342,23 @@ class Worktrees:
     def has_commits(self, worktree: Worktree) -> bool:
         return any(_find_new(worktree, name) for name in ("HEAD", worktree.branch))
 
-    def find_repositories(self, worktree: Worktree) -> tuple[str, ...]:
-        """Return the repositories that were made in a worktree, or got commits there."""
-        return tuple(find_repositories(worktree.tree)) if worktree.tree.is_dir() else ()
+    def find_unmerged(self, worktree: Worktree) -> tuple[str, ...]:
+        """Return what no merge takes over and nothing else has: files and repositories."""
+        if not worktree.tree.is_dir():
+            return ()
+        repositories = (f"the repository {name}" for name in find_repositories(worktree.tree))
+        return (*repositories, *find_unstored(worktree.tree))
 
     def remove(self, worktree: Worktree, *, keeps_commits: bool) -> WorktreeRemoval:
         """Remove a worktree.
 
-        With `keeps_commits`, branches have all commits made in it, and it stays if there are
-        repositories of their own in it."""
+        With `keeps_commits`, branches have all commits made in it, and it stays if it has what
+        no merge takes over."""
         commit = _find_new(worktree, "HEAD") or _find_new(worktree, worktree.branch)
         branches = _keep_commits(worktree) if keeps_commits else ()
-        repositories = self.find_repositories(worktree) if keeps_commits else ()
-        if repositories:
-            return WorktreeRemoval(commit=commit, branches=branches, repositories=repositories)
+        unmerged = self.find_unmerged(worktree) if keeps_commits else ()
+        if unmerged:
+            return WorktreeRemoval(commit=commit, branches=branches, unmerged=unmerged)
         remove_worktree(worktree.tree, root=worktree.root)
         if worktree.branch not in branches:
             _delete_branch(worktree)
@@ -391,6 +395,18 @@ class Worktrees:
 
     def _find_store(self, worktree: Worktree) -> ObjectStore:
         return find_store(worktree.checkout, self._sessions)
+
+
+def find_unstored(root: Path) -> list[str]:
+    """Return the tracked files below a root that were changed, and that no stored state has.
+
+    They are in directories such as `node_modules`, which few repositories track."""
+    try:
+        edited = list_edited_paths(root)
+    except SettingsError:  # it is in no repository, or has no commit
+        return []
+    never = {os.fsdecode(name) for name in NEVER}
+    return [to_printable(path) for path in edited if not never.isdisjoint(PurePath(path).parts)]
 
 
 def find_repositories(root: Path) -> list[str]:

@@ -112,14 +112,21 @@ def list_changed_paths(cwd: Path) -> list[str]:
     """Return the paths below `cwd` that differ from the last commit, new files included.
 
     Raise SettingsError."""
+    others = list_paths("--others", "--exclude-standard", cwd=cwd)
+    return [
+        *list_edited_paths(cwd),
+        *(path for path in others if not path.endswith("/")),  # a repository of its own
+    ]
+
+
+def list_edited_paths(cwd: Path) -> list[str]:
+    """Return the tracked paths below `cwd` that differ from the last commit.
+
+    Raise SettingsError."""
     options = ("--name-only", "--relative", "--no-renames", "--ignore-submodules=all", "-z")
     with prepare_git("diff", *PLAIN_DIFF, *options, "HEAD", cwd=cwd) as (command, env):
         names = _run(command, cwd=cwd, env=env).split(b"\0")
-    others = list_paths("--others", "--exclude-standard", cwd=cwd)
-    return [
-        *(os.fsdecode(name) for name in names if name),
-        *(path for path in others if not path.endswith("/")),  # a repository of its own
-    ]
+    return [os.fsdecode(name) for name in names if name]
 
 
 def list_user_settings(workspace: Path) -> dict[str, str]:

@@ -244,8 +244,10 @@ def test_worktree_with_a_repository_in_it_stays_when_it_is_merged(
     merged = worktree(home, repository, "merge", "fix")
     assert merged.code == 0, merged.err
     assert "Merged 2 files into" in merged.out and "b.txt, sub/in/f\n" in merged.out
-    assert "The worktree stays: it has a repository of its own" in merged.out
-    assert ": sub/in.\n" in merged.out and "Removed" not in merged.out
+    stays = (
+        "The worktree stays: it has what is never merged and nowhere else: the repository sub/in."
+    )
+    assert stays in merged.out and "Removed" not in merged.out
     assert (repository / "sub" / "in" / "f").read_text() == "v1\n"
     assert git(find_tree(home) / "sub" / "in", "log", "--format=%s") == "v1\n"
     remedy = merged.out.partition("To remove it: agentcli ")[2].split()
@@ -280,7 +282,7 @@ def test_submodule_keeps_a_worktree_if_it_got_commits_there(
     assert run(home, repository, {"bash": {"command": command + more}}).code == 0
     merged = worktree(home, repository, "merge", "fix")
     assert merged.code == 0, merged.err
-    assert ("nowhere else: lib.\n" in merged.out) == has_commits
+    assert ("nowhere else: the repository lib.\n" in merged.out) == has_commits
     assert len(list_trees(home)) == has_commits
 
 
@@ -494,3 +496,26 @@ def test_quitting_in_a_worktree_asks_what_becomes_of_it(tmp_path: Path) -> None:
         it.term.gone()
         assert (it.project / "new.txt").read_text() == "new\n"
     assert list_trees(tmp_path / "home") == []
+
+
+def test_tracked_files_that_rules_or_limits_leave_out_are_not_lost_with_the_worktree(
+    home: Path, repository: Path
+) -> None:
+    for name in ("dist/app.js", "node_modules/one.js"):
+        (repository / name).parent.mkdir()
+        (repository / name).write_text("one\n")
+    (repository / ".gitignore").write_text("dist/\n")
+    git(repository, "add", "-f", ".")
+    git(repository, "commit", "-q", "-m", "two")
+    command = "echo two > dist/app.js; echo two > node_modules/one.js"
+    ran = run(home, repository, {"bash": {"command": command}})
+    assert "1 file changed, kept" in ran.err
+    assert "nowhere else: node_modules/one.js" in ran.err
+
+    merged = worktree(home, repository, "merge", "fix")
+
+    assert merged.code == 0, merged.out + merged.err
+    assert (repository / "dist" / "app.js").read_text() == "two\n"
+    assert "The worktree stays: it has what is never merged" in merged.out
+    (tree,) = list_trees(home)
+    assert (tree.with_suffix("") / "node_modules" / "one.js").read_text() == "two\n"

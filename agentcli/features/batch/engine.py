@@ -359,11 +359,13 @@ def _list_omissions(result: Result, trees: TaskTrees, *, name: str) -> list[dict
     commit = trees.find_own_commit(name)
     own = [{"path": ".", "reason": f"it has commits, the last is {commit[:12]}"}] if commit else []
     made = ({"path": path, "reason": REPOSITORY} for path in trees.find_repositories(name))
-    return [*found, *own, *made]
+    unstored = ({"path": path, "reason": NEVER_STORED} for path in trees.find_unstored(name))
+    return [*found, *own, *made, *unstored]
 
 
 REPOSITORY = "a repository of its own"
-"""Why a patch does not have a directory."""
+NEVER_STORED = "in a directory that is never stored"
+"""Why a patch does not have a path."""
 _STREAM_KEYS = ("v", "seq", "ts", "type", "structured")
 
 

@@ -101,6 +101,13 @@ class TaskTrees:
         found = (*own, *find_repositories(tree))
         return [path for path in found if not (source / path / ".git").exists()]
 
+    def find_unstored(self, name: str) -> list[str]:
+        """Return the tracked files that were changed in a directory, and that no patch has."""
+        from agentcli.session.worktrees import find_unstored
+
+        tree = self._directory / name
+        return find_unstored(tree) if self.commit and tree.is_dir() else []
+
     def pack(self) -> "PackedSource":
         """Pack what the directories are made from. Raise SettingsError on failure."""
         subdirectory = str(self._checkout.relative)

@@ -193,10 +193,10 @@ class PatchMerger:
         found = []
         if removal.branches:
             found.append(f"commits, which stay on the branch {' and '.join(removal.branches)}")
-        if removal.repositories:
+        if removal.unmerged:
             found.append(
-                f"the repository {', '.join(removal.repositories)}, so its worktree stays; to "
-                f"remove it: agentcli worktree discard {worktree} --yes"
+                f"{', '.join(removal.unmerged)}, so its worktree stays; to remove it: "
+                f"agentcli worktree discard {worktree} --yes"
             )
         for what in found:
             message = f"agent {number} made {what}"

@@ -26,8 +26,8 @@ class WorktreeEnd:
     """The last commit that was made in it, if any."""
     branches: tuple[str, ...] = ()
     """The branches that have its commits, if these were kept."""
-    repositories: tuple[str, ...] = ()
-    """The repositories in it for whose sake it stays."""
+    unmerged: tuple[str, ...] = ()
+    """What was not merged, and for whose sake it stays."""
 
     @property
     def has_conflicts(self) -> bool:
@@ -63,7 +63,7 @@ def build_record(paths: SessionPaths, record: Callable[[Checkpointed], None]) ->
 
 
 def merge_worktree(trees: Worktrees, worktree: Worktree, *, into: MergeRecord) -> WorktreeEnd:
-    """Merge a worktree, and remove it unless there are conflicts or repositories in it."""
+    """Merge a worktree. Remove it unless there are conflicts, or it has what is never merged."""
     report = trees.merge(worktree, record=into.record, session=into.session)
     if report.conflicts:
         saved = trees.save_conflicts(worktree, report, directory=into.conflicts)
@@ -74,7 +74,7 @@ def merge_worktree(trees: Worktrees, worktree: Worktree, *, into: MergeRecord) -
         report=report,
         commit=removed.commit,
         branches=removed.branches,
-        repositories=removed.repositories,
+        unmerged=removed.unmerged,
     )
 
 

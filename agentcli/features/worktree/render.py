@@ -54,6 +54,8 @@ def render_kept(trees: Worktrees, worktree: Worktree) -> Iterator[str]:
         yield f"worktree {worktree.name}: nothing was changed, so it was removed"
         return
     yield f"worktree {worktree.name}: {pluralize(len(changes), 'file')} changed, kept"
+    if unmerged := trees.find_unmerged(worktree):
+        yield describe_unmerged(unmerged)
     yield f"merge it: agentcli worktree merge {_name_place(worktree)}{worktree.name}"
 
 
@@ -65,10 +67,9 @@ def _name_discard(worktree: Worktree) -> str:
     return f"agentcli worktree discard {_name_place(worktree)}{worktree.name} --yes"
 
 
-def describe_repositories(names: Sequence[str]) -> str:
-    """Return why a worktree with repositories in it is kept."""
-    shown = ", ".join(names[:PATHS_SHOWN])
-    return f"it has a repository of its own, whose commits are nowhere else: {shown}"
+def describe_unmerged(names: Sequence[str]) -> str:
+    """Return why a merged worktree is kept."""
+    return f"it has what is never merged and nowhere else: {', '.join(names[:PATHS_SHOWN])}"
 
 
 def render_worktrees(trees: Worktrees) -> list[str]:
@@ -118,8 +119,8 @@ def _render_rest(ended: WorktreeEnd) -> Iterator[str]:
         yield from iter_conflict_lines(ended.saved, limit=CONFLICT_LINES)
         yield f"Your version stays. Both, with markers: {ended.saved}"
         yield f"The worktree stays, too: {worktree.workspace}"
-    elif ended.repositories:
-        yield f"The worktree stays: {describe_repositories(ended.repositories)}."
+    elif ended.unmerged:
+        yield f"The worktree stays: {describe_unmerged(ended.unmerged)}."
         yield f"It is in {worktree.tree}. To remove it: {_name_discard(worktree)}"
     else:
         yield f"Removed the worktree {worktree.name}."
@@ -131,7 +132,7 @@ def describe_losses(trees: Worktrees, worktree: Worktree) -> str:
     found = (
         pluralize(changed, "changed file") if changed else "",
         "the commits" if trees.has_commits(worktree) else "",
-        *(f"the repository {name}" for name in trees.find_repositories(worktree)[:PATHS_SHOWN]),
+        *trees.find_unmerged(worktree)[:PATHS_SHOWN],
     )
     losses = " and ".join(filter(None, found))
     return f"{losses} of {worktree.name}" if losses else ""
