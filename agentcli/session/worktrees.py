@@ -336,7 +336,8 @@ class Worktrees:
         for number, one in enumerate(report.conflicts, start=1):
             name = re.sub(r"[^\w.-]+", "-", one.path)[-NAME_CHARS:]
             text = render_conflict(store, one, theirs=worktree.name)
-            store_private(directory / f"{number}-{name}", text)
+            elsewhere = f"No text to compare. The other version: {worktree.workspace / one.path}\n"
+            store_private(directory / f"{number}-{name}", text or elsewhere.encode())
         return directory
 
     def has_commits(self, worktree: Worktree) -> bool:

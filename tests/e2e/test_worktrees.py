@@ -519,3 +519,15 @@ def test_tracked_files_that_rules_or_limits_leave_out_are_not_lost_with_the_work
     assert "The worktree stays: it has what is never merged" in merged.out
     (tree,) = list_trees(home)
     assert (tree.with_suffix("") / "node_modules" / "one.js").read_text() == "two\n"
+
+
+def test_conflict_without_text_names_the_other_version(home: Path, repository: Path) -> None:
+    run(home, repository, {"bash": {"command": "ln -sf b.txt a.txt"}})
+    (repository / "a.txt").write_text("mine\n")
+
+    merged = worktree(home, repository, "merge", "fix")
+
+    assert "CONFLICT a.txt" in merged.out
+    (saved,) = (home / ".local/state/agentcli/sessions").rglob("conflicts/*/*")
+    assert saved.read_text().endswith("The other version: " + str(find_tree(home) / "a.txt") + "\n")
+    assert (repository / "a.txt").read_text() == "mine\n"

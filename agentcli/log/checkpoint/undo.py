@@ -225,7 +225,7 @@ class PathOutcome:
     """None for a conflict."""
     reason: str = ""
     """For a conflict, why the path stays as it is."""
-    before: StoredEntry | None = None
+    wanted: StoredEntry | None = None
     """For a conflict, the state it would have got."""
     is_of_machine: bool = False
     """For a conflict, True if it could not be written: no space, no permission."""
@@ -291,7 +291,7 @@ def undo_changes(
             PathOutcome(
                 path=_display_path(path),
                 reason=reason,
-                before=plan.theirs.get(path, plan.wanted[path]),
+                wanted=plan.theirs.get(path, plan.wanted[path]),
                 is_of_machine=path in unwritten,
                 now=plan.now[path],
                 base=plan.bases.get(path),
@@ -314,7 +314,7 @@ def save_conflicts(
     """
     saved = None
     for number, conflict in enumerate(conflicts, start=1):
-        entry = conflict.before
+        entry = conflict.wanted
         if entry is not None and entry.has_content and not entry.is_dir:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             name = re.sub(r"[^\w.-]+", "-", conflict.path)[-NAME_CHARS:]
@@ -327,7 +327,7 @@ def render_conflict(store: ObjectStore, conflict: PathOutcome, *, theirs: str) -
     """Return the text of a conflict with markers around what differs; empty if it has none.
 
     `theirs` names the other side."""
-    sides = (conflict.base, conflict.now, conflict.before)
+    sides = (conflict.base, conflict.now, conflict.wanted)
     if any(one is not None and (one.is_dir or one.is_link or not one.has_content) for one in sides):
         return b""
     base, mine, other = (store.get("blob", one.id) if one else b"" for one in sides)
