@@ -269,7 +269,8 @@ class ApprovalPrompt:
         if asked is None or not asked.opened or asked.answer.done():
             return False
         is_free = asked.is_wanted or not self._composer.is_used
-        return is_free and self._clock() >= asked.counts_from
+        returned_at = self._terminal.returned_at  # a key may have been meant for an editor
+        return is_free and self._clock() >= max(asked.counts_from, returned_at + GRACE_S)
 
     def open_now(self) -> None:
         """Open the question because the user asks for it, whatever is being written."""

@@ -16,6 +16,7 @@ import re
 import select
 import sys
 import termios
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, TypeVar
@@ -357,6 +358,8 @@ class Terminal:
         """The empty rows above the live region, until something is committed."""
         self.notice = ""
         """The text shown instead of the toolbar for a moment, or empty."""
+        self.returned_at = -math.inf
+        """When something else gave the terminal back, by the monotonic clock."""
         self._title = ""
         self._app: InlineApplication | None = None
         self._tasks: set[asyncio.Future[Any]] = set()
@@ -496,7 +499,10 @@ class Terminal:
     async def hand_over(self, work: Callable[[], Awaitable[T]]) -> T:
         """Give the terminal, in its original state, to something else for a while."""
         async with in_terminal():
-            result = await work()
+            try:
+                result = await work()
+            finally:
+                self.returned_at = time.monotonic()  # before the first frame after it
         self.redraw()
         return result
 

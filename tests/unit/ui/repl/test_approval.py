@@ -43,8 +43,9 @@ class Desk:
         if is_composing:
             self.composer.set_text("half a message")
         self.now = 1000.0
+        self.terminal = UnseenTerminal()
         self.approvals = ApprovalPrompt(
-            self.state, self.composer, terminal=UnseenTerminal(), clock=lambda: self.now
+            self.state, self.composer, terminal=self.terminal, clock=lambda: self.now
         )
 
     async def ask(self) -> "asyncio.Task[Verdict]":
@@ -97,6 +98,23 @@ def test_question_waits_for_who_types_and_opens_on_demand(
         desk.approvals.open_now()
         await asyncio.sleep(0.01)
         assert desk.approvals.is_open
+        desk.answer("n")
+        assert (await task).decision == "deny"
+
+    asyncio.run(go())
+
+
+def test_no_key_counts_at_once_when_an_editor_gives_the_terminal_back() -> None:
+    async def go() -> None:
+        desk = Desk()
+        task = await desk.ask()
+        desk.approvals.note_shown()
+        desk.now += GRACE_S
+        assert desk.approvals.takes_keys
+        desk.terminal.returned_at = desk.now
+        assert not desk.approvals.takes_keys
+        desk.now += GRACE_S
+        assert desk.approvals.takes_keys
         desk.answer("n")
         assert (await task).decision == "deny"
 
