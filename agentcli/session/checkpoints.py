@@ -7,6 +7,7 @@ recorded that the call cannot be undone, and the user is warned.
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -249,10 +250,10 @@ class Checkpoints:
         from agentcli.system.workspace import Workspace
 
         workspace = Workspace(self._workspace, added=self._added)
-        try:
-            located = [workspace.locate(name) for name in names]
-        except ToolError:
-            return {}  # the tool will refuse the call for the same reason
+        located = []
+        for name in names:
+            with suppress(ToolError):  # a temporary file, or the tool refuses the whole call
+                located.append(workspace.locate(name))
         return {
             self._workspace if root == workspace.root else root: [
                 os.fsencode(one.relative) for one in located if one.root == root

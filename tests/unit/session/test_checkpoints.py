@@ -73,6 +73,22 @@ def test_call_that_changes_something_is_told_with_its_paths(ground: Ground) -> N
     assert paths(ground.told) == [("made",)]
 
 
+def test_files_are_stored_whatever_else_a_patch_names(ground: Ground, tmp_path: Path) -> None:
+    old = ground.workspace / "old"
+    old.write_text("x\n")
+    text = f"*** Update File: old\n*** Move to: {tmp_path}/elsewhere\n@@\n-x\n+y\n"
+    patch = Patch(changes=parse_patch(f"*** Begin Patch\n{text}*** End Patch\n"))
+
+    def move(*ignored: object) -> str:
+        old.unlink()
+        return "moved"
+
+    plain = FunctionTool("apply_patch", move, kind=Effect.WRITE)
+    ((_, load),) = ground.checkpoints.wrap_offers([(plain.spec, lambda: plain)])
+    asyncio.run(ground.run(load(), patch))
+    assert paths(ground.told) == [("old",)]
+
+
 PATCH = "*** Begin Patch\n*** Add File: made\n+x\n*** Update File: old\n@@\n-x\n+y\n*** End Patch\n"
 
 
