@@ -115,7 +115,7 @@ def build_settings(options: RawValues, *, workspace: Path, command: str = "run")
 def read_toml(path: Path) -> RawValues:
     """Return the values of a file; empty if it does not exist. Raise SettingsError."""
     try:
-        text = read_regular(path).decode()
+        text = read_regular(path).decode("utf-8-sig")
     except FileNotFoundError:
         return {}
     except OSError as error:

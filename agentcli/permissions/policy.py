@@ -68,7 +68,7 @@ def load_rules(
 def parse_rules(data: bytes, path: Path, *, source: Source) -> tuple[PermissionRule, ...]:
     """Parse the content of a file that has only rules. Raise SettingsError."""
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
         document = tomllib.loads(text)
     except (UnicodeDecodeError, RecursionError) as error:
         raise SettingsError(f"cannot read the rules in {path}: {error}", hint=_HOW) from None

@@ -113,7 +113,7 @@ def load_managed_hooks(directory: Path = MANAGED_DIRECTORY) -> "Sequence[HooksFi
     from agentcli.permissions.hooks_file import parse_hooks
 
     try:
-        text = read_regular(path).decode("utf-8", "replace")
+        text = read_regular(path).decode("utf-8-sig", "replace")
     except OSError as error:
         raise SettingsError(
             f"cannot read {path}: {error.strerror}", hint=f"ls -l {path}"
@@ -288,4 +288,4 @@ def read_user_hooks(path: Path) -> "HooksFile | None":
         raise build_unreadable_error(path, error) from error
     from agentcli.permissions.hooks_file import parse_hooks
 
-    return parse_hooks(data.decode("utf-8", "replace"), path)
+    return parse_hooks(data.decode("utf-8-sig", "replace"), path)

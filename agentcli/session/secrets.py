@@ -155,7 +155,7 @@ def _read_keys() -> dict[str, str]:
     import tomllib
 
     try:
-        found = tomllib.loads(read_regular(get_keys_file()).decode())
+        found = tomllib.loads(read_regular(get_keys_file()).decode("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise SettingsError(
             f"cannot read {get_keys_file()}: {error}", hint=f"edit {get_keys_file()}"

@@ -6,7 +6,9 @@ from typing import Any, get_args
 import pytest
 
 import agentcli
+from agentcli.permissions.policy import load_rules
 from agentcli.providers.openai.chat_quirks import QUIRKS
+from agentcli.session.configuration import read_user_hooks
 from agentcli.settings import build_unreadable_error, load_settings, select_settings
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.settings import CustomProvider, SandboxChoice
@@ -30,6 +32,15 @@ def test_providers_of_the_file_are_read(home: Path) -> None:
     assert load_settings({}, workspace=home, environ={}).providers == (
         CustomProvider(name="lab", protocol="openai-chat", base_url="http://x"),
     )
+
+
+def test_byte_order_mark_of_an_editor_is_no_part_of_a_file(home: Path) -> None:
+    write(home, '\ufeffmode = "plan"\n')
+    assert load_settings({}, workspace=home, environ={}).mode == "plan"
+    (home / "rules.toml").write_text('\ufeff[[rule]]\ndecision = "deny"\nrule = "bash(rm:*)"\n')
+    assert [rule.text for rule in load_rules(home / "rules.toml", source="user")] == ["bash(rm:*)"]
+    (home / "hooks.json").write_text('\ufeff{"hooks": {}}')
+    assert read_user_hooks(home / "hooks.json") is not None
 
 
 def test_every_quirk_of_a_server_can_be_set(home: Path) -> None:

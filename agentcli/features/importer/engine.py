@@ -105,7 +105,7 @@ def _find_table(document: dict[str, Any], key: str) -> dict[str, Any]:
 def _read_own(path: Path) -> dict[str, Any]:
     """Return one of the user's own JSON files. Raise SettingsError if it is broken."""
     try:
-        document = json.loads(read_regular(path).decode()) if path.exists() else {}
+        document = json.loads(read_regular(path).decode("utf-8-sig")) if path.exists() else {}
     except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read {path}: {error}", hint=f"edit {path}") from error
     if not isinstance(document, dict):

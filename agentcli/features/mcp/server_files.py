@@ -167,7 +167,7 @@ def list_known_tools(
 
 def _read_text(path: Path, read: Callable[[Path], bytes]) -> str | None:
     try:
-        return read(path).decode("utf-8", "replace")
+        return read(path).decode("utf-8-sig", "replace")
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -144,7 +144,7 @@ def _ignore_event(event: Event) -> None:
 def _read_document() -> dict[str, Any]:
     path = get_user_directory() / SERVERS_FILE
     try:
-        document = json.loads(read_regular(path).decode())
+        document = json.loads(read_regular(path).decode("utf-8-sig"))
     except FileNotFoundError:
         document = {}
     except (OSError, ValueError, RecursionError) as error:

@@ -48,7 +48,8 @@ def explain_not_found(view: LfView, reading: Reading, *, path: str) -> str:
     if _ELISION.search(reading.old):
         text += ' old_text must not leave code out ("...").'
     if not view.text.strip():
-        return f"{text} The file is empty: write_file fills it."
+        has = "has nothing but blanks" if view.text else "is empty"
+        return f"{text} The file {has}: write_file fills it."
     if _MARKERS.search(reading.old):
         return f"{text} Give the lines between the markers alone, as old_text and as new_text."
     if "\n" not in reading.old and _ESCAPED_NEWLINE.search(reading.old):

@@ -49,7 +49,7 @@ def load_theme(name: str) -> ThemeFile:
     """Load the theme of a file. Raise SettingsError if there is none, or if it has a fault."""
     path = find_theme_file(name)
     try:
-        written = tomllib.loads(read_regular(path).decode())
+        written = tomllib.loads(read_regular(path).decode("utf-8-sig"))
         return _build_theme(name, written)
     except FileNotFoundError:
         known = ", ".join((*THEMES, *list_theme_files()))
