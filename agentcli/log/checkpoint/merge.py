@@ -217,5 +217,7 @@ def _merge_content(
     texts = [store.get("blob", entry.id) for entry in (base, mine, theirs)]
     merged = merge_three_way(texts[0], mine=texts[1], theirs=texts[2])
     if merged is None:
+        if any(b"\0" in text for text in texts):
+            raise UndoConflict("changed since then, and has no lines to merge; it stays unchanged")
         raise UndoConflict("the same lines were changed since then; it stays unchanged")
     return store.put("blob", merged)

@@ -75,6 +75,18 @@ def test_file_that_the_person_removed_stays_removed(ground: Ground) -> None:
     assert list(ground.root.iterdir()) == []
 
 
+def test_file_without_lines_that_the_person_changed_stays_for_that_reason(ground: Ground) -> None:
+    file = ground.root / "a"
+    file.write_text("one\ntwo\nthree\n", encoding="utf-16")
+    ground.begin()
+    file.write_text("ONE\ntwo\nthree\n", encoding="utf-16")
+    change = ground.end()
+    file.write_text("ONE\ntwo\nTHREE\n", encoding="utf-16")
+    reason = "changed since then, and has no lines to merge; it stays unchanged"
+    assert conflicts(ground.undo(change)) == {"a": reason}
+    assert file.read_text(encoding="utf-16") == "ONE\ntwo\nTHREE\n"
+
+
 def test_file_that_the_person_made_anew_stays(ground: Ground) -> None:
     (ground.root / "a").write_text("one\n")
     ground.begin()
