@@ -17,8 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from platformdirs import user_config_path
 
-from agentcli.system.files import is_directory, is_utf8, read_regular
-from agentcli.system.home import expand_home
+from agentcli.system.files import expand_home, is_directory, is_utf8, read_regular
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.settings import (

@@ -21,8 +21,8 @@ from agentcli.permissions.rules import PermissionRule, RuleDecision
 from agentcli.permissions.shell import OpaqueLine, PlainLine
 from agentcli.permissions.subject import CallSubject, ReachedPath
 from agentcli.system.files import exists
+from agentcli.system.files import locate_home as home_of_user
 from agentcli.system.grants import find_missing
-from agentcli.system.home import locate_home as home_of_user
 from agentcli.system.hosts import name_host
 from agentcli.system.reserved import find_reserved, is_protected
 from agentcli.types.fast_dataclass import dataclass

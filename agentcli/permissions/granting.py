@@ -13,9 +13,8 @@ from typing import Literal
 
 from agentcli.permissions.rules import PermissionRule, make_answer_rule
 from agentcli.permissions.subject import CallSubject
-from agentcli.system.files import is_socket
+from agentcli.system.files import is_socket, locate_home
 from agentcli.system.grants import covers_host, find_missing
-from agentcli.system.home import locate_home
 from agentcli.system.hosts import USUAL_PORTS, HostPattern, join_port, parse_host
 from agentcli.system.reserved import find_reserved, is_protected
 from agentcli.system.temporary import TEMPORARY

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
-from agentcli.system.home import expand_home
+from agentcli.system.files import expand_home
 from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.permissions.shell import ShellLine, parse_line
+from agentcli.system.files import expand_own_home
 from agentcli.system.grants import flatten_request, parse_request
-from agentcli.system.home import expand_own_home
 from agentcli.system.hosts import WebAddress
 from agentcli.system.lazy import compile_later
 from agentcli.types.computer import COMPUTER

@@ -10,8 +10,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agentcli.system.files import is_directory, is_file, is_link
-from agentcli.system.home import expand_home, locate_config_home, locate_home
+from agentcli.system.files import (
+    expand_home,
+    is_directory,
+    is_file,
+    is_link,
+    locate_config_home,
+    locate_home,
+)
 from agentcli.system.lazy import compile_later
 from agentcli.system.repository import find_common_directory, find_git_directory
 

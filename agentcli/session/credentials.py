@@ -15,9 +15,8 @@ from pathlib import Path
 
 from agentcli.sandbox.ssh_agent import SshAgent
 from agentcli.system import git, own_process
-from agentcli.system.files import read_regular
+from agentcli.system.files import expand_home, read_regular
 from agentcli.system.grants import covers_host
-from agentcli.system.home import expand_home
 from agentcli.system.hosts import join_port, parse_host, split_port
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError

@@ -11,8 +11,7 @@ from pathlib import Path
 from platformdirs import user_state_path
 
 from agentcli.settings import get_user_directory
-from agentcli.system.files import is_utf8
-from agentcli.system.home import expand_home, locate_home
+from agentcli.system.files import expand_home, is_utf8, locate_home
 from agentcli.system.plain_text import show_controls
 from agentcli.system.reserved import Reserved, is_protected
 from agentcli.types.errors import UsageError

@@ -18,8 +18,7 @@ from platformdirs import user_state_path
 from agentcli.permissions.secrets import Redactor, load_key
 from agentcli.providers.catalog import PROVIDERS, Key, Provider, find_key
 from agentcli.settings import get_user_directory
-from agentcli.system.files import read_regular, write_private
-from agentcli.system.home import shorten_home
+from agentcli.system.files import read_regular, shorten_home, write_private
 from agentcli.tools.contracts import DELEGATE
 from agentcli.types.errors import SettingsError, ToolError
 from agentcli.types.events import CallFinished, Compacted, Fact, ResultsTrimmed

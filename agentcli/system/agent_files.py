@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agentcli.system.home import locate_config_home, locate_home
+from agentcli.system.files import locate_config_home, locate_home
 from agentcli.system.lazy import compile_later
 
 SKILLS = (

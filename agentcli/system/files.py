@@ -1,4 +1,4 @@
-"""Files by their path: their kind, reading a regular one, and small private ones of the user.
+"""Files by their path: their kind, the user's home, and reading and writing small ones.
 
 A path that may not be accessed does not exist, where pathlib would raise. A pipe or a device in the
 place of a file is refused, and never waited for. A private file is never half written, and nobody
@@ -169,3 +169,33 @@ def remove_private(path: Path) -> None:
 def build_unwritable_error(path: Path, error: OSError) -> SettingsError:
     look = "df -h" if error.errno in _FULL else "ls -ld"
     return SettingsError(f"cannot write {path}: {error.strerror}", hint=f"{look} {path.parent}")
+
+
+# The user's home directory. Unlike with `Path.home`, it is no error if there is none.
+
+
+def locate_home() -> Path:
+    return expand_home("~")
+
+
+def expand_home(written: str) -> Path:
+    """Return the path that a user wrote. If there is no such home, `~x` is an ordinary name."""
+    return Path(os.path.expanduser(written))  # noqa: PTH111 - Path's raises where there is none
+
+
+def expand_own_home(written: str) -> Path:
+    """Return the path that a model wrote: `~/x` is in the user's home, `~x` an ordinary name."""
+    return expand_home(written) if written == "~" or written.startswith("~/") else Path(written)
+
+
+def locate_config_home() -> Path:
+    """Return the directory in which programs, such as git, keep the user's settings."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or locate_home() / ".config")
+
+
+def shorten_home(path: Path) -> str:
+    """Return the path with ~ for the home directory."""
+    own = locate_home()
+    if not path.is_relative_to(own) or own == Path("/"):
+        return str(path)
+    return f"~/{path.relative_to(own)}" if path != own else "~"

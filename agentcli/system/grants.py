@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentcli.system.home import expand_home
+from agentcli.system.files import expand_home
 from agentcli.system.hosts import HostPattern
 from agentcli.types.grants import CREDENTIALS, NO_GRANTS, Credential, GrantRequest, Grants
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from agentcli.system.home import locate_home as home_of_user
+from agentcli.system.files import locate_home as home_of_user
 from agentcli.system.repository import find_git_directory
 
 

@@ -17,9 +17,8 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePath
 
-from agentcli.system.files import resolve_path
+from agentcli.system.files import expand_own_home, resolve_path
 from agentcli.system.folder import Folder, descend
-from agentcli.system.home import expand_own_home
 from agentcli.system.lazy import compile_later
 from agentcli.system.replace_file import ReplacedFile, replace_file
 from agentcli.system.reserved import Reserved, find_reserved, is_protected

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from agentcli.system.files import locate_home
 from agentcli.system.grants import covers_host, lies_in
-from agentcli.system.home import locate_home
 from agentcli.system.hosts import HostPattern, is_localhost, parse_host
 from agentcli.system.lazy import compile_later
 from agentcli.system.temporary import TEMPORARY

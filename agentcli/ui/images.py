@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
-from agentcli.system.files import read_regular
-from agentcli.system.home import expand_home
+from agentcli.system.files import expand_home, read_regular
 from agentcli.system.images import (
     ENDINGS,
     ImageRefused,

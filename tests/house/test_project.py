@@ -124,7 +124,7 @@ def test_dialect_words_stay_home() -> None:
 
 def test_nothing_resolves_paths_by_methods_that_raise_runtime_errors() -> None:
     # `Path.resolve` does for a link to itself, `Path.expanduser` without a home: `system/files`
-    # and `system/home` have functions that do not.
+    # has functions that do not.
     found = [
         f"{path}:{node.lineno}"
         for path, tree in parse_own_modules().items()

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import typer
 
 from agentcli.session.features import COMMANDS
-from agentcli.system.home import locate_home
+from agentcli.system.files import locate_home
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.ui.streams import write_err, write_out
 

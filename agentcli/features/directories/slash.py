@@ -1,7 +1,7 @@
 """The slash command that adds a directory to the workspace, or lists those added."""
 
 from agentcli.session.directories import READ_ONLY
-from agentcli.system.home import shorten_home
+from agentcli.system.files import shorten_home
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.paint import escape
 from agentcli.ui.repl.commands.registry import CommandHost

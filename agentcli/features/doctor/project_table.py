@@ -57,7 +57,7 @@ from agentcli.system.agent_files import (
     list_user_folders,
     walk_files,
 )
-from agentcli.system.home import shorten_home
+from agentcli.system.files import shorten_home
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit
 from agentcli.types.events import ContextNote, Warned

@@ -16,7 +16,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from agentcli.system.home import expand_home
+from agentcli.system.files import expand_home
 from agentcli.system.validation import describe_fault
 from agentcli.types.errors import UsageError
 

@@ -28,7 +28,7 @@ def import_config(
     it asks, and adds it to your own files. What these have already stays. Instructions, skills,
     agents and commands need no import: they are read where they are."""
     from agentcli.features.importer.engine import AGENTS, build_plan, write_plan
-    from agentcli.system.home import shorten_home
+    from agentcli.system.files import shorten_home
     from agentcli.system.plain_text import show_controls
     from agentcli.types.errors import Exit, UsageError
 

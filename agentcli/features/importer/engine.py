@@ -17,8 +17,14 @@ from agentcli.permissions.policy import load_rules, store_rule
 from agentcli.permissions.rules import RuleDecision
 from agentcli.settings import HOOKS_FILE, RULES_FILE, SERVERS_FILE, get_user_directory
 from agentcli.system.agent_files import PROMPT_SUFFIXES, list_user_folders, walk_files
-from agentcli.system.files import build_unwritable_error, read_regular, write_private
-from agentcli.system.home import locate_config_home, locate_home, shorten_home
+from agentcli.system.files import (
+    build_unwritable_error,
+    locate_config_home,
+    locate_home,
+    read_regular,
+    shorten_home,
+    write_private,
+)
 from agentcli.types.errors import SettingsError
 from agentcli.types.words import pluralize
 

@@ -8,7 +8,7 @@ from agentcli.features.insights.cost import (
     list_tool_rows,
     list_turn_rows,
 )
-from agentcli.system.home import expand_home
+from agentcli.system.files import expand_home
 from agentcli.types.errors import UsageError
 from agentcli.types.words import pluralize
 from agentcli.ui.render.wording import format_elapsed

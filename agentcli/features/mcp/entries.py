@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.permissions.foreign_files import get_servers, parse_json
+from agentcli.system.files import locate_home
 from agentcli.system.grants import expand_hosts
-from agentcli.system.home import locate_home
 
 START_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 120.0

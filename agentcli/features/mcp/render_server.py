@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.features.mcp.tokens import find_logins
-from agentcli.system.home import shorten_home
+from agentcli.system.files import shorten_home
 from agentcli.system.tokens import count_spec_tokens
 from agentcli.types.errors import SettingsError
 from agentcli.types.words import pluralize

@@ -32,7 +32,7 @@ from agentcli.session.permission_gate import PermissionGate
 from agentcli.session.sandbox_host import SandboxHost
 from agentcli.system import own_process, process, process_tree
 from agentcli.system.environment import build_child_environment
-from agentcli.system.home import expand_home, locate_home
+from agentcli.system.files import expand_home, locate_home
 from agentcli.system.lazy import Lazy
 from agentcli.system.output import BoundedOutput, FilteredSink, OutputFilter
 from agentcli.system.process import name_death_signal

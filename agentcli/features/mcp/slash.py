@@ -8,7 +8,7 @@ from agentcli.features.mcp.render_server import (
 )
 from agentcli.features.mcp.servers import Servers, ServerState
 from agentcli.session.project import load_project
-from agentcli.system.home import shorten_home
+from agentcli.system.files import shorten_home
 from agentcli.types.errors import UsageError
 from agentcli.ui.render.paint import escape
 from agentcli.ui.repl.commands.registry import CommandHost, WrongArguments

@@ -24,9 +24,8 @@ from agentcli.session.plugins import (
     save_record,
 )
 from agentcli.system.agent_files import is_inside
-from agentcli.system.files import resolve_directory
+from agentcli.system.files import expand_home, resolve_directory
 from agentcli.system.git import fetch_repository, is_git_url
-from agentcli.system.home import expand_home
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.fast_dataclass import dataclass
 

@@ -27,7 +27,7 @@ from agentcli.features.plugins.engine import (
 from agentcli.permissions.plugin_files import PluginFiles, read_plugin
 from agentcli.permissions.project_files import describe_hooks, describe_value
 from agentcli.session.plugins import PluginRecord, iter_commands, list_records
-from agentcli.system.home import shorten_home
+from agentcli.system.files import shorten_home
 from agentcli.types.errors import Exit, SettingsError, UsageError
 from agentcli.types.own_tools import BUILT_IN
 from agentcli.ui.report import print_line

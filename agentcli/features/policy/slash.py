@@ -2,7 +2,7 @@
 
 from agentcli.session.configuration import load_configuration
 from agentcli.settings import RULES_FILE, get_user_directory
-from agentcli.system.home import shorten_home
+from agentcli.system.files import shorten_home
 from agentcli.system.plain_text import show_controls
 from agentcli.ui.repl.commands.registry import CommandHost
 

@@ -18,8 +18,7 @@ from agentcli.session.worktrees import (
     find_worktree,
     open_worktrees,
 )
-from agentcli.system.files import resolve_directory
-from agentcli.system.home import shorten_home
+from agentcli.system.files import resolve_directory, shorten_home
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import AgentError, Exit, UsageError
 from agentcli.types.words import pluralize

@@ -13,9 +13,8 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 
 from agentcli.system.agent_files import list_levels
-from agentcli.system.files import is_pipe, read_regular
+from agentcli.system.files import is_pipe, locate_config_home, locate_home, read_regular
 from agentcli.system.git import list_paths
-from agentcli.system.home import locate_config_home, locate_home
 from agentcli.system.lazy import compile_later
 from agentcli.system.repository import find_common_directory, find_git_directory
 from agentcli.tools.search import globs

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.system.home import locate_config_home, locate_home
+from agentcli.system.files import locate_config_home, locate_home
 from agentcli.system.text import to_printable
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools.search import globs

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.style import Style
 from rich.text import Text
 
-from agentcli.system.home import shorten_home
+from agentcli.system.files import shorten_home
 from agentcli.system.plain_text import to_plain_text
 from agentcli.types.errors import UsageError
 from agentcli.types.events import CallFinished, CallJudged

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from agentcli.settings import RULES_FILE, get_user_directory
-from agentcli.system.home import shorten_home
+from agentcli.system.files import shorten_home
 from agentcli.types.grants import NO_GRANTS
 from agentcli.types.messages import Json
 from agentcli.types.tools import Browsed, Command, Diff

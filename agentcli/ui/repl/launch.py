@@ -11,7 +11,7 @@ from platformdirs import user_state_path
 from prompt_toolkit.utils import get_cwidth
 
 from agentcli import __version__
-from agentcli.system.home import shorten_home
+from agentcli.system.files import shorten_home
 from agentcli.types.settings import Settings
 from agentcli.ui.render.wording import is_ascii
 from agentcli.ui.repl.key_table import build_table

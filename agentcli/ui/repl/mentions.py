@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentcli.system.clipboard import ClipboardRefused, read_clipboard_image
-from agentcli.system.files import exists, read_regular
-from agentcli.system.home import expand_home
+from agentcli.system.files import exists, expand_home, read_regular
 from agentcli.system.images import detect_image_type
 from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
 from agentcli.system.notebook import NotNotebook, is_notebook_name, show_notebook

@@ -7,7 +7,7 @@ from rich.color import ColorType
 from rich.style import Style
 
 from agentcli.session.session import Session
-from agentcli.system.home import shorten_home
+from agentcli.system.files import shorten_home
 from agentcli.types.events import TurnStarted
 from agentcli.types.settings import Settings
 from agentcli.types.tools import Diff

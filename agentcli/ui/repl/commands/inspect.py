@@ -10,8 +10,8 @@ from pathlib import Path
 from agentcli import __version__
 from agentcli.settings import SETTINGS_FILE, get_user_directory
 from agentcli.system import own_process
+from agentcli.system.files import shorten_home
 from agentcli.system.git import PLAIN_DIFF, run_git
-from agentcli.system.home import shorten_home
 from agentcli.system.plain_text import show_controls, to_plain_text
 from agentcli.system.strict_json import parse_whole_number
 from agentcli.types.errors import SettingsError, UsageError

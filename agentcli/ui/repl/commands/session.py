@@ -6,8 +6,7 @@ from pathlib import Path
 
 from agentcli.agent.instructions import NAMES, OWN_NAME
 from agentcli.settings import find_theme_file, get_user_directory, list_theme_files
-from agentcli.system.files import read_regular
-from agentcli.system.home import shorten_home
+from agentcli.system.files import read_regular, shorten_home
 from agentcli.types.errors import UsageError
 from agentcli.types.events import NoteReason, TurnStarted
 from agentcli.types.settings import Settings
