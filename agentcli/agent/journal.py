@@ -20,6 +20,8 @@ from agentcli.types.events import (
     Fact,
     ModelReplied,
     PastFacts,
+    TurnEnded,
+    TurnStarted,
     find_call_id,
     find_last_turn,
 )
@@ -56,6 +58,8 @@ class Journal:
         self._record = record
         self._listeners = list(listeners)
         self._mask = mask
+        self.is_in_turn = False
+        """True if a turn was started and has not ended."""
         self.history = History(self.facts)
         """The conversation that the facts make."""
         self._recent: deque[Callable[[], None]] = deque()
@@ -124,9 +128,13 @@ class Journal:
             self._cause_of_call[call_id] = seq
             return
         self._cause = seq
-        if isinstance(fact, ModelReplied):
-            for call in fact.message.tool_calls:
-                self._cause_of_call[call.id] = seq
+        match fact:
+            case TurnStarted() | TurnEnded():
+                self.is_in_turn = isinstance(fact, TurnStarted)
+            case ModelReplied():
+                self._cause_of_call |= dict.fromkeys(
+                    (one.id for one in fact.message.tool_calls), seq
+                )
 
     def _notify(self, listener: Listener, event: Event) -> None:
         try:

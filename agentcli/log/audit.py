@@ -37,7 +37,6 @@ from agentcli.types.events import (
     TurnEnded,
     TurnStarted,
     Undone,
-    is_in_turn,
 )
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import ToolCall
@@ -77,6 +76,11 @@ def is_closed(facts: Sequence[Fact]) -> bool:
     afterwards = (SessionNamed, Undone, ContextNote, Checkpointed)
     last = next((fact for fact in reversed(facts) if not isinstance(fact, afterwards)), None)
     return isinstance(last, SessionEnded)
+
+
+def _is_in_turn(facts: Sequence[Fact]) -> bool:
+    turns = (fact for fact in reversed(facts) if isinstance(fact, TurnStarted | TurnEnded))
+    return isinstance(next(turns, None), TurnStarted)
 
 
 class OrderCheck:
@@ -271,7 +275,7 @@ def audit_log(
         head=head,
         faults=tuple(sorted(faults, key=lambda fault: fault.line)),
         notes=(*_list_notes(path, recorded), *child_notes, *output_notes),
-        is_closed=is_closed(facts) and not is_in_turn(facts) and is_whole,
+        is_closed=is_closed(facts) and not _is_in_turn(facts) and is_whole,
         unanswered=unanswered,
     )
 

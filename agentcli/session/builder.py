@@ -55,7 +55,6 @@ from agentcli.types.events import (
     SessionResumed,
     SessionStarted,
     Warned,
-    is_in_turn,
     list_effective_facts,
 )
 from agentcli.types.messages import Json
@@ -480,7 +479,7 @@ def _announce(
         journal.append(EffortChanged(effort=model.effort))
     if settings.directories or settings.add_dir or start.past.facts:
         parts.directories.start(tuple(journal.facts))
-    if not is_in_turn(journal.facts):  # a fork that was cut in a turn continues unchanged
+    if not journal.is_in_turn:  # a fork that was cut in a turn continues unchanged
         notes = [note for collect in parts.start_notes for note in collect()]
         for fact in context_sources.instructions.build_start_notes(notes):
             journal.append(fact)

@@ -211,7 +211,8 @@ class Session:
         if self._hooks and (refused := await self._hooks.run_before_turn(prompt)):
             self.journal.append(refused)
             return refused
-        end_open_turn(self.journal)
+        if self.journal.is_in_turn:
+            end_open_turn(self.journal)
         await self._prepare_features()
         return None
 

@@ -36,7 +36,6 @@ from agentcli.types.events import (
     TurnStarted,
     TurnWithdrawn,
     build_missing_failures,
-    is_in_turn,
 )
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.spending import (
@@ -177,7 +176,8 @@ def _record_lost_agent(journal: Journal, lost: AgentEnded) -> str:
 
 
 def end_open_turn(journal: Journal, lost: Sequence[ChildTurn] = ()) -> tuple[str, ...]:
-    if not is_in_turn(journal.facts):
+    """Record the end of the turn that is open, if one is. Return what was repaired."""
+    if not journal.is_in_turn:
         return ()
     done: list[str] = []
     for failure in build_missing_failures(journal.facts):

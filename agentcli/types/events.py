@@ -509,7 +509,7 @@ class Entry:
     fact: Fact
 
 
-# Turns among the facts: whether one is open, and which are in effect after rewinds.
+# Turns among the facts: where the last one begins, and which are in effect after rewinds.
 #
 # A rewind removes nothing from the log. It only says where the conversation goes on from.
 
@@ -562,13 +562,6 @@ def find_last_turn(facts: Sequence[Fact]) -> int:
     """Return the index at which the last turn starts, or 0 if there is none."""
     backwards = reversed(range(len(facts)))
     return next((at for at in backwards if isinstance(facts[at], TurnStarted)), 0)
-
-
-def is_in_turn(facts: Sequence[Fact]) -> bool:
-    for fact in reversed(facts):
-        if isinstance(fact, TurnStarted | TurnEnded):
-            return isinstance(fact, TurnStarted)
-    return False
 
 
 def build_missing_failures(facts: Sequence[Fact]) -> list[CheckpointFailed]:

@@ -45,7 +45,6 @@ from agentcli.types.events import (
     TurnEnded,
     TurnStarted,
     Warned,
-    is_in_turn,
 )
 from agentcli.types.spending import NO_SPENDING, Spending, compute_child_spending, select_own_facts
 from agentcli.types.tools import (
@@ -167,7 +166,7 @@ class BackgroundAgents:
         self._merger = PatchMerger(parts)
         self._one_patch_at_a_time = asyncio.Lock()
         self._idle = asyncio.Event()
-        self._note_turn(is_running=is_in_turn(parts.journal.facts))
+        self._note_turn(is_running=parts.journal.is_in_turn)
         parts.journal.subscribe(self._on_event)
         self._is_closing = False
 

@@ -26,7 +26,6 @@ from agentcli.types.events import (
     TurnStarted,
     TurnWithdrawn,
     Undone,
-    is_in_turn,
     number_effective_facts,
 )
 from agentcli.types.messages import Text
@@ -161,7 +160,7 @@ def rewind(session: Session, target: RewindTarget, *, scope: RewindScope) -> Und
 
 
 def _require_idle(session: Session) -> None:
-    if is_in_turn(session.facts):
+    if session.journal.is_in_turn:
         raise UsageError("a turn is running", hint="stop it with esc, then try again")
 
 

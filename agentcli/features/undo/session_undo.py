@@ -39,7 +39,6 @@ from agentcli.types.events import (
     TurnStarted,
     Undone,
     build_missing_failures,
-    is_in_turn,
 )
 from agentcli.types.messages import Text, ToolCall
 
@@ -354,7 +353,7 @@ class UndoManager:
         undo_id: str,
         dry_run: bool,
     ) -> UndoResult:
-        if self._end_turn is None and is_in_turn(self._journal.facts):
+        if self._end_turn is None and self._journal.is_in_turn:
             raise UsageError("a turn is running", hint="stop it first, or wait for its end")
         store = self._find_store(changes)
         first = changes[0]
