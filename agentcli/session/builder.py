@@ -34,7 +34,7 @@ from agentcli.session.model import (
     warn_about_hosted,
 )
 from agentcli.session.permission_gate import CallEvaluator, PermissionGate
-from agentcli.session.preparation import build_preparation
+from agentcli.session.preparation import SessionPreparation
 from agentcli.session.requirements import (
     RunRequirements,
     apply_tool_choice,
@@ -356,7 +356,7 @@ def _assemble(
     choice_warning = ""
     if requirements is not None and requirements.tool_choice not in ("auto", "none"):
         choice_warning = apply_tool_choice(requirements.tool_choice, parts)
-    preparation = build_preparation(parts.builtin_tools, parts.checkpoints)
+    preparation = SessionPreparation(parts.builtin_tools, parts.checkpoints)
     if parts.hooks is not None:
         journal.subscribe(parts.hooks)
     for listener in (one for feature in features.values() for one in feature.listeners):

@@ -61,14 +61,12 @@ log = logging.getLogger(__name__)
 class Preparation:
     """A listener that runs steps in a thread, once, after the first request was sent."""
 
-    def __init__(
-        self, steps: Sequence[Step], *, closing: Signal | None = None, after_s: float = AFTER_S
-    ) -> None:
+    def __init__(self, steps: Sequence[Step], *, after_s: float = AFTER_S) -> None:
         self._steps = steps
         self._after_s = after_s
         self._due: asyncio.TimerHandle | None = None
         self._thread: Thread | None = None
-        self.closing = closing or Signal()
+        self.closing = Signal()
         """Set when no further step may begin."""
 
     def __call__(self, event: Event) -> None:
@@ -128,14 +126,15 @@ def load_command_modules() -> None:
         import_module(name)
 
 
-def build_preparation(builtin_tools: BuiltinTools, checkpoints: Checkpoints) -> Preparation:
-    closing = Signal()
-    return Preparation(
-        [
-            *(partial(import_module, name) for name in COMMANDS),
-            builtin_tools.prepare_shells,
-            *(partial(import_module, name) for name in FILES),
-            partial(checkpoints.prepare, closing.is_set),
-        ],
-        closing=closing,
-    )
+class SessionPreparation(Preparation):
+    """Loads the modules of the first calls, starts shells, and reads the state of the workspace."""
+
+    def __init__(self, builtin_tools: BuiltinTools, checkpoints: Checkpoints) -> None:
+        super().__init__(
+            (
+                *(partial(import_module, name) for name in COMMANDS),
+                builtin_tools.prepare_shells,
+                *(partial(import_module, name) for name in FILES),
+                lambda: checkpoints.prepare(self.closing.is_set),
+            )
+        )
