@@ -308,8 +308,7 @@ class AsyncSession:
     ) -> None:
         attached = await asyncio.to_thread(load_named_images, images)
         self._interruptible = InterruptibleTurn(session)
-        attachments = (*attached, *self._requirements.notes)
-        ended = await self._interruptible.run(prompt, attachments=attachments)
+        ended = await self._interruptible.run(prompt, attachments=attached)
         self._result = await self._build_result(session, ended)
         self._outcome = self._result.outcome
 

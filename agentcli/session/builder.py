@@ -402,6 +402,7 @@ def _assemble(
         model_client=model_client,
         steering=steering,
         goal=completion.goal,
+        prompt_notes=completion.prompt_notes,
         context_sources=context_sources,
         features=features,
         preparation=preparation,

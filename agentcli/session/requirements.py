@@ -65,13 +65,6 @@ class RunRequirements:
     tool_choice: ToolChoice = "auto"
     """The user's choice of tools: a required call is required once per turn."""
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Context notes sent with the prompt: not every provider can enforce every schema."""
-        if self.answer_schema is None:
-            return ()
-        return (ANSWER_NOTE + json.dumps(self.answer_schema, ensure_ascii=False),)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCompletion:
@@ -83,6 +76,8 @@ class TurnCompletion:
     """The schema that the provider enforces, or None."""
     offers: Sequence[Offer]
     """The tool that takes the answer, if the provider cannot enforce a schema itself."""
+    prompt_notes: tuple[str, ...]
+    """What is sent with each prompt: not every provider can enforce every schema."""
 
 
 def build_completion(requirements: RunRequirements | None, parts: SessionParts) -> TurnCompletion:
@@ -104,6 +99,7 @@ def build_completion(requirements: RunRequirements | None, parts: SessionParts) 
         checks=_build_checks(requirements, parts, goal=goal, form=form),
         answer_schema=form.schema if form and not form.by_call else None,
         offers=_build_answer_offers(form),
+        prompt_notes=(ANSWER_NOTE + json.dumps(form.schema, ensure_ascii=False),) if form else (),
     )
 
 

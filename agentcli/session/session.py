@@ -137,11 +137,12 @@ class Session:
         model_client: ModelClient,
         steering: Steering,
         goal: Goal,
+        prompt_notes: Sequence[str],
         context_sources: ContextSources,
         features: Mapping[str, SessionFeature],
         preparation: Preparation,
     ) -> None:
-        """`features` maps names to what each feature adds."""
+        """`prompt_notes` go with each prompt. `features` maps names to what each feature adds."""
         self.settings = parts.settings
         self.paths = parts.paths
         self.journal = parts.journal
@@ -152,6 +153,7 @@ class Session:
         self.model_client = model_client
         self.steering = steering
         self.goal = goal
+        self._prompt_notes = prompt_notes
         self.plan_tracker = context_sources.plan_tracker
         self._context_sources = context_sources
         self.features = features
@@ -192,7 +194,7 @@ class Session:
             return refused
         named = [one for one in self.features.values() if one.menu is not None]
         fetched = [part for feature in named for part in await feature.fetch(prompt)]
-        message = self._build_message(prompt, (*attachments, *fetched))
+        message = self._build_message(prompt, (*attachments, *fetched, *self._prompt_notes))
         return await self._finish(self._loop.run_turn(message))
 
     async def repeat_turn(self, prompt: str, *, attachments: Sequence[Attachment]) -> TurnEnded:

@@ -56,6 +56,8 @@ CUT_SHORT = "agentcli ended before the turn finished"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStart:
+    """A session that this process has locked. Without a past it is a new one."""
+
     paths: SessionPaths
     session: str
     lock: SessionLock

@@ -239,12 +239,10 @@ class _TaskRunner:
                 # The user chose another mode and cannot be asked: that accepts the plan.
                 session.accept_plan(session.plan_tracker.proposed, mode=session.gate.mode)
             async with run_heartbeat(self._run.report_alive):
-                notes, conversation = task.requirements.notes, self._run.conversation
-                if conversation is not None:
-                    ended = await conversation.run(session, notes)
+                if self._run.conversation is not None:
+                    ended = await self._run.conversation.run(session)
                 else:
-                    attached = (*task.attachments, *notes)
-                    ended = await session.run_turn(task.prompt, attachments=attached)
+                    ended = await session.run_turn(task.prompt, attachments=task.attachments)
         except asyncio.CancelledError:
             if self._interruption is None:
                 raise

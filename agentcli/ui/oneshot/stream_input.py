@@ -8,7 +8,7 @@ import codecs
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -135,8 +135,8 @@ class StreamConversation:
     def __call__(self, event: Event) -> None:
         self._tally(event)
 
-    async def run(self, session: Session, notes: Sequence[str]) -> TurnEnded:
-        """Run all prompts, and return the end of the last one. `notes` go with each of them.
+    async def run(self, session: Session) -> TurnEnded:
+        """Run all prompts, and return the end of the last one.
 
         Raise UsageError if there is no prompt before the input ends."""
         self._session, self._turn = session, InterruptibleTurn(session)
@@ -145,7 +145,7 @@ class StreamConversation:
         ended, number = None, 0
         while (prompt := await self._wait_for_prompt()) is not None:
             number += 1
-            ended = await self._run_prompt(number, prompt, notes=notes)
+            ended = await self._run_prompt(number, prompt)
         if ended is None:
             raise UsageError(
                 "stdin ended without a prompt",
@@ -177,15 +177,13 @@ class StreamConversation:
             await self._has_news.wait()
         return self._prompts.popleft() if self._prompts else None
 
-    async def _run_prompt(
-        self, number: int, prompt: PromptMessage, *, notes: Sequence[str]
-    ) -> TurnEnded:
+    async def _run_prompt(self, number: int, prompt: PromptMessage) -> TurnEnded:
         assert self._session is not None and self._turn is not None
         self._tally = Tally()
         self._write_row({"type": "prompt.started", "prompt": number, "text": prompt.text})
         try:
             images = load_named_images([*map(Path, prompt.images)])
-            ended = await self._turn.run(prompt.text, attachments=(*images, *notes))
+            ended = await self._turn.run(prompt.text, attachments=images)
         except UsageError as error:  # it is about this prompt alone
             ended = TurnEnded(ending=error.ending, message=str(error), hint=error.hint)
         await collect_changes(self._tally, self._session)
