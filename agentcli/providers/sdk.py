@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from agentcli.providers.failures import find_request_id
+from agentcli.providers.errors import find_request_id
 from agentcli.providers.http.sockets import (
     ACCEPTED,
     Body,

@@ -8,7 +8,7 @@ import anthropic
 import httpx2
 
 from agentcli.providers.catalog import Key
-from agentcli.providers.failures import summarize_body
+from agentcli.providers.errors import summarize_body
 from agentcli.providers.http.route import parse_endpoint
 from agentcli.providers.http.sockets import (
     ConnectionBroken,

@@ -243,9 +243,8 @@ class ProviderErrorKind(StrEnum):
     1. here, with a row in `_ENDING_OF_KIND`, in `_RETRIED` if another attempt may help, and in
        `_FALLING_BACK` if another model may answer. For an exit code of its own, also a row in
        `Ending`, `Exit` and the tables below them;
-    2. in `providers/failures.py`, its HTTP status (`_KIND_OF_STATUS`, or `make_http_error` if no
-       body may say otherwise) and its hint for the user (`_HINT_OF_KIND`);
-    3. in `providers/PROTOCOL/errors.py`, what the provider calls it, if the status does not say.
+    2. in `providers/errors.py`, its row in `KINDS`: the hint for the user, and the statuses, codes
+       and sentences that mean it.
 
     The loop, retries, fallback models, the log and all front ends go by the ending,
     `may_be_retried` and `may_fall_back`; a header of the provider can still ask for a retry. A new
@@ -254,9 +253,9 @@ class ProviderErrorKind(StrEnum):
     `agent/model_client.py`. A status without a row is REJECTED below 500, and loses that cure with
     a kind of its own.
 
-    Optional: advice of `triage` in `ADVICE_OF_ENDING`. Unless they are changed, too, editors get a
-    general error (`features/acp/conversation`), `login` refuses CREDENTIALS alone
-    (`features/login/engine`), and JSON results name the kind for PROVIDER_FAILED only (`ui/tally`).
+    Optional: advice of `triage` in `ADVICE_OF_ENDING`. Editors get a general error for an exit code
+    that is one, and else what `features/acp/conversation` says. `login` refuses CREDENTIALS alone
+    (`features/login/engine`). JSON results name the kind for PROVIDER_FAILED only (`ui/tally`).
     """
 
     CREDENTIALS = "credentials"  # no key, a rejected key, no permission, no money

@@ -7,27 +7,16 @@ their message. Gateways call every error "invalid request", so a status is more 
 import re
 from collections.abc import Mapping
 
-from agentcli.providers.failures import classify_status, make_http_error, summarize_body
+from agentcli.providers.errors import (
+    classify_status,
+    find_kind_of_code,
+    find_kind_of_sentence,
+    make_http_error,
+    summarize_body,
+)
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
-
-_KIND_OF_TYPE = {
-    "authentication_error": ProviderErrorKind.CREDENTIALS,
-    "permission_error": ProviderErrorKind.CREDENTIALS,
-    "billing_error": ProviderErrorKind.CREDENTIALS,
-    "invalid_request_error": ProviderErrorKind.REJECTED,
-    "not_found_error": ProviderErrorKind.MODEL,
-    "request_too_large": ProviderErrorKind.OVERFLOW,
-    "rate_limit_error": ProviderErrorKind.RATE_LIMITED,
-    "timeout_error": ProviderErrorKind.UNAVAILABLE,
-    "api_error": ProviderErrorKind.UNAVAILABLE,
-    "overloaded_error": ProviderErrorKind.UNAVAILABLE,
-}
-
-_OVERFLOW = compile_later(
-    r"prompt is too long|exceeds? (the )?context|long context|maximum of \d+ PDF pages", re.I
-)
 
 _UNPAID = compile_later(r"credit balance is too low", re.I)
 _UNPAID_HINT = "add credit to the account of this key, or use another model (agentcli models)"
@@ -52,13 +41,10 @@ def make_stream_error(body: Json) -> ProviderError:
 
 def _classify(body: Json) -> ProviderErrorKind | None:
     match body:
-        case {"error": {"details": {"error_code": "enforced_spend_limit_reached"}}}:
-            return ProviderErrorKind.CREDENTIALS
-        case {"error": {"message": str(message)}} if _OVERFLOW.search(message):
-            return ProviderErrorKind.OVERFLOW
-        case {"error": {"message": str(message)}} if _UNPAID.search(message):
-            return ProviderErrorKind.CREDENTIALS
-        case {"error": {"type": str(kind)}}:
-            return _KIND_OF_TYPE.get(kind)
+        case {"error": {"details": {"error_code": "enforced_spend_limit_reached" as code}}}:
+            return find_kind_of_code("anthropic", code)
+        case {"error": dict(fault)}:
+            found = find_kind_of_sentence("anthropic", str(fault.get("message")))
+            return found or find_kind_of_code("anthropic", fault.get("type"))
         case _:
             return None

@@ -12,7 +12,7 @@ from agentcli.providers.anthropic.errors import make_stream_error
 from agentcli.providers.anthropic.provider_tools import find_hosted_calls, find_sources
 from agentcli.providers.arguments import make_sendable, read_arguments, replace_unpaired
 from agentcli.providers.dialect import Model
-from agentcli.providers.failures import make_cut_error
+from agentcli.providers.errors import make_cut_error
 from agentcli.types.computer import COMPUTER
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
 from agentcli.types.fast_dataclass import dataclass

@@ -5,12 +5,14 @@ Interactions gives it as one word under `code`. One status can mean different th
 bad key or a conversation that is too long, and 429 is both "slow down" and "not today".
 """
 
-import re
 from collections.abc import Mapping, Sequence
 
-from agentcli.providers.failures import (
+from agentcli.providers.errors import (
+    KINDS,
     classify_status,
     find_fault,
+    find_kind_of_code,
+    find_kind_of_sentence,
     make_http_error,
     read_wait_s,
     summarize_body,
@@ -20,20 +22,7 @@ from agentcli.system.lazy import compile_later
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
 
-BLOCKED = frozenset(
-    {
-        "safety",
-        "recitation",
-        "language",
-        "blocklist",
-        "prohibited_content",
-        "spii",
-        "content_blocked",
-        "image_safety",
-        "image_prohibited_content",
-        "image_recitation",
-    }
-)
+BLOCKED = KINDS[ProviderErrorKind.REFUSED].codes["gemini"]
 """The reasons of a filter that stopped the prompt or the reply. It would stop a retry too."""
 
 UNUSABLE = frozenset(
@@ -59,51 +48,6 @@ _INVALID_REQUEST = frozenset(
     }
 )
 """The codes of an invalid request. A retry would fail the same way."""
-
-_KIND_OF_WORDS = (
-    ({"resource_exhausted", "rate_limit_exceeded"}, ProviderErrorKind.RATE_LIMITED),
-    (
-        {
-            "api_key_invalid",
-            "api_key_expired",
-            "api_key_service_blocked",
-            "authentication",
-            "billing_disabled",
-            "consumer_suspended",
-            "payment_required",
-            "permission_denied",
-            "quota_exceeded",
-            "service_disabled",
-            "unauthenticated",
-        },
-        ProviderErrorKind.CREDENTIALS,
-    ),
-    ({"not_found", "model_not_found"}, ProviderErrorKind.MODEL),
-    (BLOCKED, ProviderErrorKind.REFUSED),
-    (
-        UNUSABLE
-        | {"aborted", "cancelled", "deadline_exceeded", "internal", "overloaded", "unavailable"},
-        ProviderErrorKind.UNAVAILABLE,
-    ),
-)
-"""The first row that has a word of the error wins. Most errors have two words: a precise reason
-must stand above its status, as `billing_disabled` above `permission_denied`."""
-
-_KIND_OF_SENTENCE = (
-    (
-        re.compile(
-            r"exceeds the maximum number of tokens|input token count|context (?:length|window)",
-            re.I,
-        ),
-        ProviderErrorKind.OVERFLOW,
-    ),
-    (re.compile(r"^request blocked due to", re.I), ProviderErrorKind.REFUSED),
-    (
-        re.compile(r"api key (?:not valid|expired|not found)|location is not supported", re.I),
-        ProviderErrorKind.CREDENTIALS,
-    ),
-    (re.compile(r"enable billing", re.I), ProviderErrorKind.CREDENTIALS),
-)
 
 _SPENT = compile_later(
     r"PerDay|per day|limit: 0\b|credits are depleted|spend(?:ing)? (?:cap|limit)"
@@ -164,13 +108,11 @@ def _classify(fault: Mapping[str, Json], text: str) -> ProviderErrorKind | None:
         *(d.get("reason") for d in _list_details(fault)),
     )
     words = {word.lower() for word in named if isinstance(word, str)}
-    for known, kind in _KIND_OF_WORDS:
-        if words & known:
-            return kind
-    for pattern, kind in _KIND_OF_SENTENCE:
-        if pattern.search(text):
-            return kind
-    return None
+    if found := find_kind_of_code("gemini", *words):
+        return found
+    return (
+        ProviderErrorKind.UNAVAILABLE if words & UNUSABLE else find_kind_of_sentence("gemini", text)
+    )
 
 
 def _list_details(fault: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:

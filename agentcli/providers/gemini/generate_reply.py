@@ -15,7 +15,7 @@ from agentcli.providers.arguments import (
     wrap_arguments,
 )
 from agentcli.providers.dialect import Model
-from agentcli.providers.failures import make_cut_error
+from agentcli.providers.errors import make_cut_error
 from agentcli.providers.gemini import provider_tools
 from agentcli.providers.gemini.errors import (
     BLOCKED,

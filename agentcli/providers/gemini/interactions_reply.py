@@ -14,7 +14,7 @@ from agentcli.providers.arguments import (
     wrap_arguments,
 )
 from agentcli.providers.dialect import STORED, Model
-from agentcli.providers.failures import make_cut_error
+from agentcli.providers.errors import make_cut_error
 from agentcli.providers.gemini import provider_tools
 from agentcli.providers.gemini.errors import BLOCKED, describe_reason, make_stream_error
 from agentcli.providers.gemini.provider_tools import find_annotated, find_calls_in_steps

@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from ssl import SSLContext
 
 from agentcli import __version__
-from agentcli.providers.failures import find_request_id, summarize_body
+from agentcli.providers.errors import find_request_id, summarize_body
 from agentcli.providers.http.http1 import Plain, ResponseHead, ResponseReader, build_decompressor
 from agentcli.providers.http.route import (
     Endpoint,

@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from agentcli.providers.arguments import make_sendable, parse_arguments, replace_unpaired
 from agentcli.providers.dialect import Model
-from agentcli.providers.failures import make_cut_error
+from agentcli.providers.errors import make_cut_error
 from agentcli.providers.http.sse import DONE
 from agentcli.providers.normalize import encode_id
 from agentcli.providers.openai.content import dump_compact, read_count, restore_arguments

@@ -8,9 +8,11 @@ status where the code belongs.
 import re
 from collections.abc import Mapping
 
-from agentcli.providers.failures import (
+from agentcli.providers.errors import (
     classify_status,
     find_fault,
+    find_kind_of_code,
+    find_kind_of_sentence,
     make_http_error,
     read_wait_s,
     summarize_body,
@@ -19,64 +21,11 @@ from agentcli.system.lazy import compile_later
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import Json
 
-_KIND_OF_CODE = {
-    "context_length_exceeded": ProviderErrorKind.OVERFLOW,
-    "exceed_context_size_error": ProviderErrorKind.OVERFLOW,
-    "string_above_max_length": ProviderErrorKind.OVERFLOW,
-    "insufficient_quota": ProviderErrorKind.CREDENTIALS,
-    "billing_hard_limit_reached": ProviderErrorKind.CREDENTIALS,
-    "billing_not_active": ProviderErrorKind.CREDENTIALS,
-    "invalid_api_key": ProviderErrorKind.CREDENTIALS,
-    "authentication_error": ProviderErrorKind.CREDENTIALS,
-    "permission_error": ProviderErrorKind.CREDENTIALS,
-    "model_not_found": ProviderErrorKind.MODEL,
-    "unsupported_model": ProviderErrorKind.MODEL,
-    "not_found_error": ProviderErrorKind.MODEL,
-    "previous_response_not_found": ProviderErrorKind.REJECTED,
-    "rate_limit_exceeded": ProviderErrorKind.RATE_LIMITED,
-    "rate_limit_error": ProviderErrorKind.RATE_LIMITED,
-    "server_error": ProviderErrorKind.UNAVAILABLE,
-    "server_is_overloaded": ProviderErrorKind.UNAVAILABLE,
-    "slow_down": ProviderErrorKind.UNAVAILABLE,
-    "vector_store_timeout": ProviderErrorKind.UNAVAILABLE,
-    "unavailable_error": ProviderErrorKind.UNAVAILABLE,
-    "content_filter": ProviderErrorKind.REFUSED,
-    "content_policy_violation": ProviderErrorKind.REFUSED,
-    "image_content_policy_violation": ProviderErrorKind.REFUSED,
-    "misalignment_policy_violation": ProviderErrorKind.REFUSED,
-    "bio_policy": ProviderErrorKind.REFUSED,
-    "cyber_policy": ProviderErrorKind.REFUSED,
-    "invalid_prompt": ProviderErrorKind.REFUSED,
-}
-
 _FINAL_CODE = compile_later(
     r"(?:invalid|unsupported|unknown|missing|empty|failed_to_download)_|image_"
     r"|\w+_(?:mismatch|not_found|not_supported|too_large|too_small)$"
 )
 """The codes of a fault in the request. In a stream there is no status to say so."""
-
-_KIND_OF_SENTENCE = (
-    (
-        re.compile(
-            r"maximum context length|context (?:length|size|window)|prompt is too long"
-            r"|too many (?:input )?tokens|input is too long",
-            re.I,
-        ),
-        ProviderErrorKind.OVERFLOW,
-    ),
-    (
-        re.compile(
-            r"does not support (?:tools|function)|function tools with reasoning_effort"
-            r"|model\b.*\b(?:not found|does not exist)|no endpoints found",
-            re.I,
-        ),
-        ProviderErrorKind.MODEL,
-    ),
-    (
-        re.compile(r"exceeded your current quota|insufficient (?:credits|balance)", re.I),
-        ProviderErrorKind.CREDENTIALS,
-    ),
-)
 
 _AGAIN_IN = compile_later(r"try again in (?:(\d+)m)?(\d+(?:\.\d+)?)(ms|s)\b", re.I)
 
@@ -117,13 +66,11 @@ def make_stream_error(fault: Json) -> ProviderError:
 
 
 def _classify(fault: Mapping[str, Json], text: str) -> ProviderErrorKind | None:
-    for name in (fault.get("code"), fault.get("type")):
-        if isinstance(name, str) and name in _KIND_OF_CODE:
-            return _KIND_OF_CODE[name]
-    for pattern, kind in _KIND_OF_SENTENCE:
-        if pattern.search(text):
-            return kind
-    return None
+    return (
+        find_kind_of_code("openai", fault.get("code"))
+        or find_kind_of_code("openai", fault.get("type"))
+        or find_kind_of_sentence("openai", text)
+    )
 
 
 def _classify_by_shape(fault: Mapping[str, Json]) -> ProviderErrorKind:

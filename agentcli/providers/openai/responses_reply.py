@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from agentcli.providers.arguments import replace_unpaired
 from agentcli.providers.dialect import STORED, Model
-from agentcli.providers.failures import make_cut_error
+from agentcli.providers.errors import make_cut_error
 from agentcli.providers.openai.content import read_count
 from agentcli.providers.openai.errors import make_stream_error
 from agentcli.providers.openai.provider_tools import count_searches, find_hosted_calls, find_sources
