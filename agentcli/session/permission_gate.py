@@ -130,6 +130,19 @@ class PermissionGate:
             self._provenance.mark_fetching(call_id)
         return verdict
 
+    async def judge_server_host(
+        self, call_id: str, host: str, port: int, grants: Grants
+    ) -> Verdict:
+        """Return whether a sandboxed MCP server may reach a host.
+
+        It may reach those that its entry lists, unless a rule denies them."""
+        from agentcli.sandbox.proxy_service import judge_by_grants
+
+        ruled = self._decider.decide_host(host, port, grants)
+        if ruled.decision == "deny":
+            return ruled
+        return await judge_by_grants(call_id, host, port, grants)
+
     async def judge_signature(self, call_id: str, request: SignatureRequest) -> Verdict:
         """Return whether a running command gets a signature of the user's ssh agent."""
         return await self._signature_judge(call_id, request)

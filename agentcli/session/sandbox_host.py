@@ -117,7 +117,7 @@ class SandboxHost:
         self,
         sandbox: Sandbox,
         *,
-        judge_host: JudgeHost | None = None,
+        judge_host: JudgeHost,
         answer_git: AnswerGit | None = None,
         judge_signature: JudgeSignature | None = None,
         server: str = "",
@@ -125,9 +125,9 @@ class SandboxHost:
     ) -> HostLeases:
         """Return the leases of one sandbox on hosts, which are closed with the session.
 
-        If `judge_host` is None, the grants alone decide. If `answer_git` is None, git gets no
-        credentials, and if `judge_signature` is None, no command may use the user's ssh agent.
-        `server` is the MCP server in the sandbox. `emit` is the session's if it is None."""
+        If `answer_git` is None, git gets no credentials, and if `judge_signature` is None, no
+        command may use the user's ssh agent. `server` is the MCP server in the sandbox. `emit` is
+        the session's if it is None."""
         from agentcli.sandbox.proxy import NetworkProxy
 
         proxy = NetworkProxy(
@@ -362,17 +362,17 @@ def _build_service(
     leases: "Mapping[str, CommandLease]",
     *,
     emit: Emit,
-    judge_host: JudgeHost | None,
+    judge_host: JudgeHost,
     answer_git: AnswerGit | None,
     server: str,
 ) -> "ProxyService":
     """Build the part of a proxy that answers, with the user's own proxies behind it."""
-    from agentcli.sandbox.proxy_service import ProxyService, judge_by_grants, refuse_git
+    from agentcli.sandbox.proxy_service import ProxyService, refuse_git
 
     return ProxyService(
         leases,
         emit=emit,
-        judge_host=judge_host or judge_by_grants,
+        judge_host=judge_host,
         find_upstream=find_upstream,
         answer_git=answer_git or refuse_git,
         server=server,

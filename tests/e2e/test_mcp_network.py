@@ -44,6 +44,27 @@ def test_server_reaches_the_hosts_of_its_entry_and_no_others(
     assert judged == [("web", API, "allow"), ("web", PACKAGES, "deny")]
 
 
+@pytest.mark.parametrize("layer", LAYERS)
+def test_rule_denies_a_server_a_host_of_its_entry(
+    layer: str, home: Path, workspace: Path, registries: Registries, tmp_path: Path
+) -> None:
+    skip_without_hosts(layer, tmp_path / "probe")
+    fetch = {"web__fetch": {"url": f"http://{API}/user"}}
+    ran = agentcli(
+        *("run", "-C", workspace, "--sandbox", layer, "--allow", "mcp"),
+        *("--model", script(home / "script.json", [{"calls": [fetch]}, "Done."])),
+        *("--deny", f"network({API})", "--mcp-config", write_servers(home, [API, NPM]), "x"),
+        home=home,
+        env=registries.environment,
+    )
+    assert ran.code == 0, ran.err
+    assert not registries.was_asked(API)
+    (judged,) = GrantedFacts(session_log(home)).list_facts("host_judged")
+    assert (judged["server"], judged["host"]) == ("web", API)
+    assert judged["verdict"]["decision"] == "deny"
+    assert judged["verdict"]["rule"] == f"deny network({API})"
+
+
 def test_hosts_of_a_server_are_shown_and_a_bad_one_is_named(home: Path) -> None:
     servers = write_servers(home, ["docs.example.org"])
     target = home / ".config/agentcli/mcp.json"

@@ -29,7 +29,6 @@ from agentcli.features.mcp.tokens import REFUSED, StoredLogin, find_logins
 from agentcli.sandbox.contents import remove_directory
 from agentcli.sandbox.environment import build_environment
 from agentcli.session.permission_gate import PermissionGate
-from agentcli.session.sandbox_host import SandboxHost
 from agentcli.system import own_process, process, process_tree
 from agentcli.system.environment import build_child_environment
 from agentcli.system.files import expand_home, locate_home
@@ -109,7 +108,7 @@ class ServerConnections:
         return new(open_transport=local.open_transport, witness=local.witness)
 
     def _build_local(self, entry: "ServerEntry") -> "LocalMcpServer":
-        process = ServerProcess(entry, self._settings, host=self._gate.host)
+        process = ServerProcess(entry, self._settings, gate=self._gate)
         self._processes.append(process)
         return LocalMcpServer(
             process.launch,
@@ -141,13 +140,14 @@ _ROOT_SIGNS = ("package.json", "pyproject.toml", "pyvenv.cfg", "go.mod", "Cargo.
 
 
 class ServerProcess:
-    def __init__(self, entry: ServerEntry, settings: Settings, *, host: SandboxHost) -> None:
+    def __init__(self, entry: ServerEntry, settings: Settings, *, gate: PermissionGate) -> None:
         self.entry = entry
         self.settings = settings
-        self._host = host
+        self._gate = gate
+        self._host = gate.host
         self._cache = user_cache_path("agentcli", appauthor=False) / "mcp" / entry.name
         self._sandbox = Lazy(self._build_sandbox)
-        self._private = Lazy(host.create_private_directory)
+        self._private = Lazy(gate.host.create_private_directory)
         self._leases: HostLeases | None = None
 
     async def launch(self, handles: Handles) -> StartedServer:
@@ -171,7 +171,9 @@ class ServerProcess:
         if sandbox is None or not self._grants.hosts:
             return None
         if self._leases is None:
-            self._leases = self._host.open_proxy(sandbox, server=self.entry.name)
+            self._leases = self._host.open_proxy(
+                sandbox, judge_host=self._gate.judge_server_host, server=self.entry.name
+            )
         self._leases.prepare(self._grants)
         return self._leases
 
