@@ -402,7 +402,7 @@ class LineMode:
         self._write("".join(f"{row}\n" for row in list_reasons(question)))
         if question.form is not None:
             return await ask_form(question.form, say=self._write, read_line=self._reader.read_line)
-        for choice in (one for one in asked.choices if one.is_lasting):
+        for choice in (one for one in asked.choices if one.is_lasting and one.typed):
             scope = asked.describe_scope(choice) or asked.find_obstacle(choice)
             self._write(f"{choice.lasts if choice.agrees else choice.short}: {escape(scope)}\n")
         answer = None
