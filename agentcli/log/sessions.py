@@ -1,4 +1,7 @@
-"""The stored sessions: finding, listing and summarizing them. Lines are not validated."""
+"""The stored sessions: finding, listing, summarizing, searching and copying them.
+
+The lines of their logs are not validated.
+"""
 
 import os
 from collections.abc import Iterator, Sequence

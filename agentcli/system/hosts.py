@@ -1,4 +1,4 @@
-"""Names of hosts: the patterns that users grant, and the addresses that a name must not lead to.
+"""Names of hosts and web addresses: patterns that users grant, and where a name must not lead.
 
 Every name has one spelling here. What programs would read as an address in another notation is
 refused, so that no pattern and no request can mean something else than it seems to.

@@ -1,4 +1,4 @@
-"""An excerpt of the lines of a file.
+"""An excerpt of the lines of a file of any size, and the kind of one that has no lines.
 
 A file within the size limit is read whole, so its line count and its hash are known.
 """

@@ -1,4 +1,4 @@
-"""Checks of the ending: the log itself, the process, the last turn."""
+"""Checks of the ending and of the cost: the log, the process, the last turn, the dearest ones."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Export of a session to a file or to stdout, with a warning about what could not be read."""
+"""Export of a session as Markdown, HTML, JSON or ATIF, with a warning about unreadable parts."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The models that can be used now, and why the others cannot."""
+"""The models that can be used now, why the others cannot, and what a switch would drop."""
 
 import asyncio
 import os

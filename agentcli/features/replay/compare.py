@@ -1,4 +1,7 @@
-"""The flow of a session as lines: what happened in which order, without what was said."""
+"""What differs in a replay: the results of calls, and the order in which things happened.
+
+Times and paths do not count, nor what was said.
+"""
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Three-way merge of lines: combines the changes of two sides that do not touch the same lines."""
+"""Undoing a change to a path that changed since: a three-way merge of lines, and what it gives."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

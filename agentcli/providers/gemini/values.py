@@ -1,4 +1,7 @@
-"""Typed values of an event. A value of the wrong type counts as absent."""
+"""What both Gemini protocols share: typed values, calls, the choice of tools, thinking.
+
+A value of the wrong type counts as absent.
+"""
 
 from collections.abc import Mapping
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""One call that has ended, and all that is known about it in words.
+"""The header of a card: one call that has ended, and all that is known about it in words.
 
 Whatever a mark and its colour say, a remark says too.
 """
