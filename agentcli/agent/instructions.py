@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from agentcli.system.agent_files import RULES, list_levels
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
-from agentcli.system.text import NotText, decode, to_lf
+from agentcli.system.text import NotText, decode, show_strays, to_lf
 from agentcli.system.workspace import DEEPEST, Workspace, WorkspacePath
 from agentcli.types.errors import ToolError
 from agentcli.types.events import ContextNote, NoteReason, Warned
@@ -257,7 +257,7 @@ class InstructionFiles:
         with os.fdopen(root.open_file(place), "rb") as file:
             data = file.read(LIMIT_BYTES + 1)
         used = self._limit_data(data)
-        text = to_lf(decode(used)[0])
+        text = show_strays(to_lf(decode(used)[0]))
         self._said.add(str(place.path))
         self._left_bytes -= len(used)
         if len(used) < len(data):

@@ -6,7 +6,7 @@ Lines end at a newline and nowhere else; a carriage return is part of its line.
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from agentcli.system.text import Splice, splice, to_printable
+from agentcli.system.text import Splice, show_strays, splice, to_printable
 from agentcli.types.fast_dataclass import dataclass
 
 CONTEXT_LINES = 3
@@ -182,7 +182,7 @@ def _build_comparison(
             if complete:
                 parts.append(hunk)
     return Comparison(
-        unified="".join(parts) if len(parts) > 1 else "",
+        unified=show_strays("".join(parts)) if len(parts) > 1 else "",
         added=added,
         removed=removed,
         complete=complete,

@@ -8,6 +8,7 @@ import codecs
 from collections.abc import Sequence
 from typing import Literal
 
+from agentcli.system.lazy import compile_later
 from agentcli.types.fast_dataclass import dataclass
 
 Ending = Literal["\n", "\r\n"]
@@ -21,6 +22,11 @@ _WINDOWS_1252 = "".join(
 )
 _ITS_BYTES = codecs.charmap_build(_WINDOWS_1252)
 _ONLY_WINDOWS = bytes(range(0x80, 0xA0))
+
+STRAY_SHOWN = "\ufffd"
+"""What a stray byte is shown as: a byte of a UTF-8 file that is not UTF-8."""
+_STRAY = compile_later("[\udc80-\udcff]")
+"""How Python carries such a byte in a text."""
 
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -39,25 +45,35 @@ class NotText(ValueError):
 class Encoding:
     codec: str
     bom: bytes = b""
+    has_strays: bool = False
+    """True for UTF-8 with bytes that are not. A text has half a surrogate pair for each."""
 
     @property
     def name(self) -> str:
         """The name for models and users."""
         if self.codec in ("latin-1", "windows-1252"):
             return "windows-1252"
-        return "utf-8 with BOM" if self.codec == "utf-8" and self.bom else self.codec
+        if self.codec != "utf-8":
+            return self.codec
+        extras = ["BOM"] * bool(self.bom) + ["invalid bytes"] * self.has_strays
+        return " with ".join(("utf-8", " and ".join(extras))) if extras else "utf-8"
+
+    @property
+    def errors(self) -> Literal["strict", "surrogateescape"]:
+        """What a codec does with bytes that do not fit."""
+        return "surrogateescape" if self.has_strays else "strict"
 
     def encode(self, text: str) -> bytes:
         """Return the bytes. Raise UnicodeEncodeError for a character the encoding does not have."""
         if self.codec == "windows-1252":
             return self.bom + codecs.charmap_encode(text, "strict", _ITS_BYTES)[0]
-        return self.bom + text.encode(self.codec)
+        return self.bom + text.encode(self.codec, self.errors)
 
     def decode(self, data: bytes) -> str:
         """Return the text of bytes without the BOM. Raise UnicodeDecodeError if they do not fit."""
         if self.codec == "windows-1252":
             return codecs.charmap_decode(data, "strict", _WINDOWS_1252)[0]
-        return data.decode(self.codec)
+        return data.decode(self.codec, self.errors)
 
 
 UTF8 = Encoding(codec="utf-8")
@@ -89,20 +105,38 @@ def sniff(head: bytes) -> Encoding:
             return Encoding(codec=codec, bom=mark)
     if b"\0" in head[:SNIFFED_BYTES]:
         raise NotText("it has NUL bytes")
-    return UTF8 if _begins_as_utf8(head) else choose_one_byte_encoding(head)
+    return UTF8 if _begins_as_utf8(head) else choose_by_evidence(head)
 
 
 def decode(data: bytes) -> tuple[str, Encoding]:
     """Return the text of a whole file, and the encoding that gives the same bytes back."""
     encoding = sniff(data[:SNIFFED_BYTES])
-    if encoding.codec.startswith("utf"):
+    if encoding == UTF8 or encoding.bom:
         try:
             return encoding.decode(data[len(encoding.bom) :]), encoding
         except UnicodeDecodeError as error:
             if encoding.codec != "utf-8":
                 raise NotText(f"it begins like {encoding.codec} but is not") from error
-    encoding = choose_one_byte_encoding(data)
-    return encoding.decode(data), encoding
+    encoding = choose_by_evidence(data)
+    return encoding.decode(data[len(encoding.bom) :]), encoding
+
+
+def choose_by_evidence(data: bytes) -> Encoding:
+    """Return the likely encoding of bytes that are not all UTF-8: UTF-8 or one of single bytes.
+
+    Each byte that continues a character is evidence for UTF-8, each stray byte is against it."""
+    fitting = data.decode("utf-8", "ignore")
+    stray = len(data.decode("utf-8", "surrogateescape")) - len(fitting)
+    continuing = len(data) - stray - len(fitting)
+    if continuing <= stray:
+        return choose_one_byte_encoding(data)
+    bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    return Encoding(codec="utf-8", bom=bom, has_strays=True)
+
+
+def show_strays(text: str) -> str:
+    """Return the text with each stray byte as it is shown, one character for one."""
+    return text if text.isascii() else _STRAY.sub(STRAY_SHOWN, text)
 
 
 def choose_one_byte_encoding(data: bytes) -> Encoding:
@@ -148,6 +182,6 @@ def escape_unprintable(text: str) -> str:
 
 
 def _escape(char: str) -> str:
-    if "\udc80" <= char <= "\udcff":  # how Python carries a byte that is not UTF-8
+    if _STRAY.match(char):
         return f"\\x{ord(char) - 0xDC00:02x}"
     return char.encode("unicode_escape").decode("ascii")

@@ -9,7 +9,15 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import BinaryIO
 
-from agentcli.system.text import SNIFFED_BYTES, Encoding, NotText, decode, sniff
+from agentcli.system.text import (
+    SNIFFED_BYTES,
+    Encoding,
+    NotText,
+    choose_by_evidence,
+    decode,
+    show_strays,
+    sniff,
+)
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 
@@ -44,7 +52,7 @@ def read_excerpt(data: bytes, *, offset: int, limit: int) -> FileExcerpt:
     if start >= total > 0:
         raise build_past_end_error(total, offset)
     lines = _slice_lines(text, newlines, start=start, count=min(limit, total - start))
-    lines = [line.removesuffix("\r") for line in lines]
+    lines = [show_strays(line.removesuffix("\r")) for line in lines]
     return FileExcerpt(
         lines=[shorten_line(line) for line in lines],
         first=start + 1,
@@ -136,6 +144,7 @@ def name_binary(head: bytes) -> str | None:
 
 BLOCK_BYTES = 1 << 20
 SCANNED_BYTES = 1 << 30
+SAMPLED_BYTES = 1 << 23
 TAIL_BYTES = 1 << 16
 LONGEST_TAIL_BYTES = 1 << 22
 LONGEST_LINE_CHARS = 1 << 26
@@ -152,16 +161,18 @@ def read_big_excerpt(file: BinaryIO, *, size_bytes: int, offset: int, limit: int
         return _read_from_end(file, encoding, size_bytes=size_bytes, count=-offset, limit=limit)
     try:
         return _read_from_start(file, encoding, offset=max(offset, 1), limit=limit)
-    except UnicodeDecodeError:
-        encoding = _choose_fallback(encoding)
+    except UnicodeDecodeError as error:
+        encoding = _choose_fallback(file, encoding, misfit=error.object)
         return _read_from_start(file, encoding, offset=max(offset, 1), limit=limit)
 
 
-def _choose_fallback(encoding: Encoding) -> Encoding:
+def _choose_fallback(file: BinaryIO, encoding: Encoding, *, misfit: bytes) -> Encoding:
     """Return the encoding to use if only the beginning of the file fits the first one."""
     if encoding.codec != "utf-8":
         raise NotText(f"it begins like {encoding.codec} but is not")
-    return _ONE_BYTE
+    file.seek(0)
+    found = choose_by_evidence(file.read(SAMPLED_BYTES) + misfit)
+    return found if found.has_strays else _ONE_BYTE
 
 
 def _read_from_start(file: BinaryIO, encoding: Encoding, *, offset: int, limit: int) -> FileExcerpt:
@@ -176,7 +187,7 @@ def _read_from_start(file: BinaryIO, encoding: Encoding, *, offset: int, limit: 
     if not collected.lines:
         raise build_past_end_error(collected.number - 1, offset)
     return FileExcerpt(
-        lines=collected.lines,
+        lines=list(map(show_strays, collected.lines)),
         first=offset,
         total=None if collected.is_full else collected.number - 1,
         has_more=collected.is_full,
@@ -185,7 +196,9 @@ def _read_from_start(file: BinaryIO, encoding: Encoding, *, offset: int, limit: 
 
 
 def _iter_texts(file: BinaryIO, encoding: Encoding) -> Iterator[str]:
-    decoder = None if encoding is _ONE_BYTE else codecs.getincrementaldecoder(encoding.codec)()
+    decoder = None
+    if encoding is not _ONE_BYTE:
+        decoder = codecs.getincrementaldecoder(encoding.codec)(encoding.errors)
     for _ in range(SCANNED_BYTES // BLOCK_BYTES):
         block = file.read(BLOCK_BYTES)
         yield decoder.decode(block, not block) if decoder else encoding.decode(block)
@@ -267,7 +280,7 @@ def _read_from_end(
         tail_bytes *= 4
     kept = lines[-count:]
     return FileExcerpt(
-        lines=[shorten_line(line.removesuffix("\r")) for line in kept[:limit]],
+        lines=[shorten_line(show_strays(line.removesuffix("\r"))) for line in kept[:limit]],
         first=-len(kept),
         total=None,
         has_more=limit < len(kept),
@@ -288,8 +301,8 @@ def _read_tail(file: BinaryIO, encoding: Encoding, *, start: int) -> tuple[list[
         data = data[first + len(newline) :]
     try:
         text = encoding.decode(data)
-    except UnicodeDecodeError:
-        encoding = _choose_fallback(encoding)
+    except UnicodeDecodeError as error:
+        encoding = _choose_fallback(file, encoding, misfit=error.object)
         text = encoding.decode(data)
     return text.removesuffix("\n").split("\n"), encoding
 

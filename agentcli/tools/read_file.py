@@ -12,7 +12,7 @@ from agentcli.system.notebook import LIMIT_BYTES as NOTEBOOK_BYTES
 from agentcli.system.notebook import NotNotebook, is_notebook_name, show_notebook
 from agentcli.system.pdf import MAGIC, PdfPages, PdfRefused, read_pdf
 from agentcli.system.pdf import READ_BYTES as PDF_BYTES
-from agentcli.system.text import NotText, decode, to_printable
+from agentcli.system.text import STRAY_SHOWN, NotText, decode, show_strays, to_printable
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools.arguments import (
     FILE_PATH,
@@ -167,7 +167,8 @@ class ReadFile:
     def _hide_values(self, part: FileExcerpt, data: bytes) -> FileExcerpt:
         if BLOCK_BEGIN.encode() not in data:
             return part
-        return replace(part, lines=self._hidden.hide(part.lines, current=decode(data)[0]))
+        current = show_strays(decode(data)[0])
+        return replace(part, lines=self._hidden.hide(part.lines, current=current))
 
     def _list_directory(self, located: WorkspacePath, args: ReadFileArgs) -> Output:
         with self._workspace.open_folder(located) as folder, folder.scan() as entries:
@@ -381,7 +382,8 @@ def _iter_footer(part: FileExcerpt, shown: int) -> Iterator[str]:
     if part.ending:
         yield f"[{part.ending} line endings]"
     if part.encoding.name != "utf-8":
-        yield f"[encoding {part.encoding.name}]"
+        strays = f", shown as {STRAY_SHOWN}; edits keep them" * part.encoding.has_strays
+        yield f"[encoding {part.encoding.name}{strays}]"
     if not part.has_final_newline and not is_cut:
         yield "[no newline at the end]"
 

@@ -15,7 +15,7 @@ from agentcli.system.notebook import (
     show_notebook,
 )
 from agentcli.system.process import run_to_completion
-from agentcli.system.text import UTF8, Encoding, NotText, decode
+from agentcli.system.text import STRAY_SHOWN, UTF8, Encoding, NotText, decode
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools.seen import Seen, compute_sha256
 from agentcli.types.errors import ToolError
@@ -101,6 +101,12 @@ class TextFile:
 
     def encode(self, text: str, *, path: WorkspacePath) -> bytes:
         """Return the bytes of a new text for this file. Raise ToolError if there are none."""
+        if self.encoding.has_strays and text.count(STRAY_SHOWN) > self.text.count(STRAY_SHOWN):
+            raise ToolError(
+                f"Not written: {STRAY_SHOWN} stands for bytes of {path.given} that are not UTF-8, "
+                "and they would be lost. Leave them out of what you replace, or change them with "
+                "bash."
+            )
         if not self.is_notebook or text.lstrip().startswith("{"):
             return encode_text(text, encoding=self.encoding, path=path)
         try:

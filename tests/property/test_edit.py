@@ -15,7 +15,7 @@ from tests.support.files import bench, tree
 CHARS = st.sampled_from([*"aab(x\"'-", " ", "\t", "\n", "\n", "\r\n", "\r", "\x0c", "é"])
 TEXTS = st.lists(CHARS, max_size=40).map("".join)
 BEGINNINGS = {
-    "utf-8": (b"", codecs.BOM_UTF8),
+    "utf-8": (b"", codecs.BOM_UTF8, "ééé".encode() + b"\xe9 \xc3"),
     "utf-16-le": (codecs.BOM_UTF16_LE,),
     "utf-16-be": (codecs.BOM_UTF16_BE,),
     "latin-1": (b"\xe9", b"\x93\x81"),

@@ -23,6 +23,7 @@ from agentcli.session.builder import open_session
 from agentcli.session.session import Session
 from agentcli.system.diff import compare
 from agentcli.system.files import read_regular
+from agentcli.system.text import NotText, decode
 from agentcli.types.answers import AnswerParts
 from agentcli.types.errors import EXIT_OF_ENDING, AgentError, Exit, UsageError
 from agentcli.types.events import (
@@ -144,7 +145,10 @@ def _decode_text(data: bytes) -> str | None:
     """Return the data as text; None if it is not text or too long."""
     if len(data) > TEXT_LIMIT_BYTES or b"\0" in data:
         return None
-    return data.decode("utf-8", "replace")
+    try:
+        return decode(data)[0]
+    except NotText:
+        return None
 
 
 # Copying a session's beginning into a new session.

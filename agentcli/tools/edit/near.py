@@ -8,6 +8,7 @@ from itertools import chain, groupby, islice, zip_longest
 
 from agentcli.system.diff import count_common_start
 from agentcli.system.lazy import compile_later
+from agentcli.system.text import STRAY_SHOWN, show_strays
 from agentcli.tools.edit.drift import normalize_line
 from agentcli.tools.edit.readings import Reading
 from agentcli.tools.edit.view import LfView
@@ -45,6 +46,8 @@ def explain_not_found(view: LfView, reading: Reading, *, path: str) -> str:
         return (
             f"{text} new_text is already at line {view.find_line_number(already)}; nothing to do?"
         )
+    if why := explain_strays(view, reading.old, name="old_text"):
+        text += f" {why}"
     if _ELISION.search(reading.old):
         text += ' old_text must not leave code out ("...").'
     if not view.text.strip():
@@ -58,6 +61,16 @@ def explain_not_found(view: LfView, reading: Reading, *, path: str) -> str:
         text += " It is taken as it is, not as a regular expression."
     closest = show_closest(view, reading.old, name="old_text")
     return f"{text} {closest or f'Nothing in it is like it. {_LOOK}'}"
+
+
+def explain_strays(view: LfView, wanted: str, *, name: str) -> str:
+    """Return why a text that has the sign for stray bytes is not found; nothing if it has none."""
+    if STRAY_SHOWN not in wanted or show_strays(view.text) == view.text:
+        return ""
+    return (
+        f"The {STRAY_SHOWN} stands for a byte of the file that is not UTF-8, which no text "
+        f"matches: leave it out of {name}."
+    )
 
 
 def _is_expression_for(old: str, text: str) -> bool:
@@ -101,7 +114,8 @@ def show_closest(view: LfView, old: str, *, name: str) -> str:
 
 def number_lines(lines: Sequence[str], first: int) -> str:
     """Number lines as read_file does, beginning with `first`."""
-    return "\n".join(f"{number}\t{_cut(line)}" for number, line in enumerate(lines, first))
+    shown = map(_cut, map(show_strays, lines))
+    return "\n".join(f"{number}\t{line}" for number, line in enumerate(shown, first))
 
 
 def _list_left_out(
@@ -163,6 +177,8 @@ def _spell_inner(own: str, old: str, *, name: str) -> str:
 
 def _spell_char(text: str) -> str:
     """Spell out a text; if it is one character that may be invisible, with its name."""
+    if text != show_strays(text):
+        return "what is not UTF-8"
     name = unicodedata.name(text, "") if len(text) == 1 and not text.isascii() else ""
     return f"{text!a} ({name.lower()})" if name else ascii(text)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from agentcli.system.diff import Comparison, compare, compare_spliced
 from agentcli.system.text import NotText, Splice, decode, splice, to_printable
 from agentcli.system.workspace import Workspace, WorkspacePath
-from agentcli.tools.edit.near import show_closest
+from agentcli.tools.edit.near import explain_strays, show_closest
 from agentcli.tools.edit.rebuild import rebuild_lines
 from agentcli.tools.edit.view import LfView
 from agentcli.tools.edit.whitespace import (
@@ -202,9 +202,10 @@ class _HunkSearch:
             )
         for line in self._hunk.old:
             if to_plain_typography(line.rstrip(BLANK)) not in self._plain:
+                strays = explain_strays(self._view, line, name="the patch").rstrip(".")
                 return self._build_refusal(
                     f'does not fit {self._path}: "{_display_line(line)}" is no line of '
-                    "it. Copy its lines exactly",
+                    f"it. {strays or 'Copy its lines exactly'}",
                     self._hunk.old,
                 )
         where = " at its end" if self._hunk.at_end else self._describe_start()

@@ -9,6 +9,7 @@ from agentcli.system.text import (
     choose_majority_ending,
     decode,
     set_line_ending,
+    show_strays,
     sniff,
     splice,
     to_printable,
@@ -27,7 +28,12 @@ from agentcli.system.text import (
         (codecs.BOM_UTF32_LE + "é".encode("utf-32-le"), "é", "utf-32-le"),
         (b"caf\xe9", "café", "windows-1252"),
         (b"\x93caf\xe9\x94 \x81", "“café” \x81", "windows-1252"),
-        (codecs.BOM_UTF8 + b"\xff", "ï»¿ÿ", "windows-1252"),
+        (codecs.BOM_UTF8 + b"\xff", "\udcff", "utf-8 with BOM and invalid bytes"),
+        ("é—é".encode() + b" \xe9", "é—é \udce9", "utf-8 with invalid bytes"),
+        (b"\xff" + "日本語".encode()[:-1], "\udcff日本\udce8\udcaa", "utf-8 with invalid bytes"),
+        ("é".encode() * 5000 + b"\xff", "é" * 5000 + "\udcff", "utf-8 with invalid bytes"),
+        ("« LIBERTÉ »".encode("cp1252"), "« LIBERTÉ »", "windows-1252"),
+        ("„Spaß“ für".encode("cp1252"), "„Spaß“ für", "windows-1252"),
         (b"x" * 9000 + b"\xff", "x" * 9000 + "ÿ", "windows-1252"),
         (b"x" * 9000 + b"\0", "x" * 9000 + "\0", "utf-8"),
         (b"caf\xc3", "cafÃ", "windows-1252"),
@@ -63,6 +69,11 @@ def test_only_proven_windows_1252_takes_its_characters() -> None:
 
 def test_sniff_does_not_mind_a_cut_character() -> None:
     assert sniff("é".encode()[:1]) == Encoding(codec="utf-8")
+
+
+def test_stray_bytes_are_shown_one_for_one() -> None:
+    text = decode("ééé".encode() + b" \xe9\xff \xef\xbf\xbd")[0]
+    assert (show_strays(text), show_strays("é\ud800")) == ("ééé \ufffd\ufffd \ufffd", "é\ud800")
 
 
 def test_endings_are_by_majority() -> None:

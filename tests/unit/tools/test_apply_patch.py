@@ -180,6 +180,18 @@ def test_write_that_fails_takes_back_those_before_it(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+def test_patch_keeps_bytes_that_are_not_utf_8_and_cannot_match_them(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_bytes("déjà vu\none\n".encode() + b"caf\xe9\ntwo\n")
+    patch = "*** Begin Patch\n*** Update File: f\n@@\n {}\n-{}\n+óne\n*** End Patch\n"
+    with pytest.raises(
+        ToolError, match="The \ufffd stands for a byte of the file that is not UTF-8"
+    ):
+        applied(tmp_path, patch.format("caf\ufffd", "two"))
+    applied(tmp_path, patch.format("déjà vu", "one"))
+    assert file.read_bytes() == "déjà vu\nóne\n".encode() + b"caf\xe9\ntwo\n"
+
+
 def test_file_that_goes_by_another_name_is_still_one_file(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x\n", encoding="utf-8")
     patch = (

@@ -60,6 +60,7 @@ def test_replace_all_counts(tmp_path: Path) -> None:
             codecs.BOM_UTF16_LE + "é one\r\n".encode("utf-16-le"),
             codecs.BOM_UTF16_LE + "é two\r\n".encode("utf-16-le"),
         ),
+        ("déjà\xa0 ".encode() + b"\xe9 one \xc3\r\n", "déjà\xa0 ".encode() + b"\xe9 two \xc3\r\n"),
         (b"\xff\xfe\xfd one \x81", b"\xff\xfe\xfd one \x81"),
         (b"a\rb\x0cone\x0b\x1c\n", b"a\rb\x0ctwo\x0b\x1c\n"),
     ],
@@ -71,6 +72,40 @@ def test_every_other_byte_is_kept(tmp_path: Path, before: bytes, after: bytes) -
     else:
         bench(tmp_path).edit("f", "one", "two")
     assert (tmp_path / "f").read_bytes() == after
+
+
+def test_bytes_that_are_not_utf_8_cannot_be_matched_nor_written_as_their_sign(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "f"
+    file.write_bytes("déjà vu\n".encode() + b"a caf\xe9 in town\n")
+    tools = bench(tmp_path)
+    shown = text_of(tools.read("f"))
+    assert "2\ta caf\ufffd in town\n" in shown
+
+    assert refusal(tools.edit, "f", "a caf\ufffd in", "the café in") == (
+        "Not edited: old_text is not in f. The \ufffd stands for a byte of the file that is not "
+        "UTF-8, which no text matches: leave it out of old_text. Closest, line 2:\n"
+        "2\ta caf\ufffd in town"
+    )
+    assert refusal(tools.edit, "f", "a caf\ufffd in town", "the café in town").endswith(
+        "[line 2 has what is not UTF-8 at column 6, old_text '\\ufffd' (replacement character)]"
+    )
+    lost = (
+        "Not written: \ufffd stands for bytes of f that are not UTF-8, and they would be lost. "
+        "Leave them out of what you replace, or change them with bash."
+    )
+    assert refusal(tools.edit_lines, "f", "2", "one caf\ufffd in town") == lost
+    assert refusal(tools.write, "f", "a caf\ufffd\n") == lost
+
+    edited = tools.edit("f", " in town", " in tówn")
+    assert isinstance(edited.details, Diff)
+    assert "\n-a caf\ufffd in town\n+a caf\ufffd in tówn\n" in edited.details.unified
+    assert file.read_bytes() == "déjà vu\n".encode() + b"a caf\xe9 in t" + "ówn\n".encode()
+
+    tools.read("f")
+    tools.edit_lines("f", "2", "a café in tówn")
+    assert file.read_text(encoding="utf-8") == "déjà vu\na café in tówn\n"
 
 
 def test_a_changed_file_takes_only_exact_edits(tmp_path: Path) -> None:

@@ -34,6 +34,11 @@ def read(root: Path, data: bytes, **arguments: int) -> str:
         (b"one\r\ntwo\n", "1\tone\n2\ttwo\n[mixed CRLF and LF line endings]"),
         (b"a\rb\x0cc\xc2\x85d\xe2\x80\xa8e\n", "1\ta\rb\x0cc\x85d\u2028e"),
         (b"caf\xe9\n", "1\tcafé\n[encoding windows-1252]"),
+        (
+            "déjà vu\n".encode() + b"caf\xe9\n",
+            "1\tdéjà vu\n2\tcaf\ufffd\n"
+            "[encoding utf-8 with invalid bytes, shown as \ufffd; edits keep them]",
+        ),
         (codecs.BOM_UTF8 + b"x\n", "1\tx\n[encoding utf-8 with BOM]"),
         (
             codecs.BOM_UTF16_LE + "é\r\n".encode("utf-16-le"),
@@ -224,6 +229,8 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("big")
     (root / "utf8").write_bytes(LINE * COUNT)
     (root / "late").write_bytes(LINE * COUNT + b"\xff\n")
+    latin = LINE.decode().encode("latin-1")
+    (root / "latin").write_bytes(b"x" * 9000 + b"\n" + latin * (COUNT * 2))
     wide = LINE.decode().replace("\n", "\r\n").encode("utf-16-be")
     (root / "utf16").write_bytes(codecs.BOM_UTF16_BE + wide * COUNT)
     (root / "torn").write_bytes(codecs.BOM_UTF16_BE + wide * COUNT + b"\xd8\x00\x00a")
@@ -232,6 +239,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 SHOWN = LINE.decode().rstrip("\n")
+STRAYS = "[encoding utf-8 with invalid bytes, shown as \ufffd; edits keep them]"
 
 
 @pytest.mark.parametrize(
@@ -264,13 +272,22 @@ SHOWN = LINE.decode().rstrip("\n")
         (
             "late",
             {"offset": -1},
-            "-1\tÿ\n[lines -1 to -1, counted from the end]\n[encoding windows-1252]",
+            f"-1\t\ufffd\n[lines -1 to -1, counted from the end]\n{STRAYS}",
         ),
         (
             "late",
             {"offset": COUNT + 1},
-            f"{COUNT + 1}\tÿ\n[lines {COUNT + 1}-{COUNT + 1} of {COUNT + 1}]"
-            "\n[encoding windows-1252]",
+            f"{COUNT + 1}\t\ufffd\n[lines {COUNT + 1}-{COUNT + 1} of {COUNT + 1}]\n{STRAYS}",
+        ),
+        (
+            "latin",
+            {"offset": -1},
+            f"-1\t{SHOWN}\n[lines -1 to -1, counted from the end]\n[encoding windows-1252]",
+        ),
+        (
+            "latin",
+            {"offset": 2, "limit": 1},
+            f"2\t{SHOWN}\n[lines 2-2; continue with offset=3]\n[encoding windows-1252]",
         ),
         (
             "oneline",

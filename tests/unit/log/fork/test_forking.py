@@ -106,10 +106,13 @@ def test_trees_differ_by_what_is_in_them(tmp_path: Path) -> None:
     (tmp_path / "new" / "sub" / "made").write_text("y\n")
     (tmp_path / "old" / "blob").write_bytes(b"\0\1")
     (tmp_path / "new" / "blob").write_bytes(b"\0\2")
+    (tmp_path / "old" / "latin").write_bytes(b"\xe9\n")
+    (tmp_path / "new" / "latin").write_bytes(b"\xe8\n")
     os.mkfifo(tmp_path / "new" / "pipe")
     assert diff_trees(tmp_path / "old", tmp_path / "new") == (
         "Binary files a/blob and b/blob differ\n"
         "only in the first: gone\n"
+        "--- a/latin\n+++ b/latin\n@@ -1,1 +1,1 @@\n-é\n+è\n"
         "only in the second: sub/made\n"
         "--- a/sub/made\n+++ b/sub/made\n@@ -0,0 +1,1 @@\n+y\n"
     )
