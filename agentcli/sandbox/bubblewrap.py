@@ -225,7 +225,9 @@ class BubblewrapSandbox:
                 options_file = _create_memory_file(
                     _join([*options, "--seccomp", str(filter_file)]), handles
                 )
-                command = entrance.wrap_command(argv)
+                # Bubblewrap keeps its own streams open, whatever the command does with them.
+                stdout = None if stdio[2] == STDOUT else stdio[1]
+                command = entrance.wrap_command(argv, stdout=stdout)
                 words = [str(self._program), "--args", str(options_file), "--", *command]
                 start = partial(
                     process.start,
@@ -233,9 +235,13 @@ class BubblewrapSandbox:
                     cwd=Path("/"),
                     env=variables,
                     stdin=stdio[0],
-                    stdout=stdio[1],
+                    stdout=stdio[1] if stdout is None else stdio[2],
                     stderr=stdio[2],
-                    pass_fds=(status, filter_file, options_file, *entrance.descriptors),
+                    pass_fds=(
+                        *(status, filter_file, options_file),
+                        *entrance.descriptors,
+                        *(() if stdout is None else (stdout,)),
+                    ),
                 )
                 launcher = self._inside if entrance.network is not None else self._launcher
                 started = launcher.get().start(partial(_start_inside, entrance, start))
@@ -361,11 +367,15 @@ class Entrance:
     def _namespaces(self) -> dict[str, int | None]:
         return {"user": self.owner, "net": self.network, "mount": self.mounts}
 
-    def wrap_command(self, argv: Sequence[str]) -> list[str]:
-        """Return the command, with a shell before it that closes the descriptors and becomes it."""
-        if not self.descriptors:
-            return list(argv)
+    def wrap_command(self, argv: Sequence[str], *, stdout: int | None = None) -> list[str]:
+        """Return the command, with a shell before it that closes the descriptors and becomes it.
+
+        With `stdout`, a descriptor, only the command holds it: its end is known when it closes."""
         steps = [f"exec {one}<&-" for one in self.descriptors]
+        if stdout is not None:
+            steps.append(f"exec 1>&{stdout} {stdout}>&-")
+        if not steps:
+            return list(argv)
         # Privileged mode: it must run nothing that the environment names.
         return [*_SHELL, " && ".join((*steps, 'exec "$@"')), "bash", *argv]
 

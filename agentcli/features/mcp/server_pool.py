@@ -337,7 +337,9 @@ class LocalMcpServer:
     def describe_end(self) -> str:
         """Return how it ended and where its stderr is, to follow a sentence."""
         code = self._end.returncode
-        if code is None:
+        if self._end.ran_on:
+            how = " (it closed its stdout, ran on and was stopped)"
+        elif code is None:
             how = ""
         elif signal := name_death_signal(code):
             how = f" (killed by {signal})"

@@ -113,6 +113,8 @@ class ServerEnd:
     """True if a message came from it. One that sent none has nothing to finish."""
     is_silent: bool = False
     """True if it has closed its stdout, so that nothing more can come."""
+    ran_on: bool = False
+    """True if it ran on without its stdout, until it was ended."""
     returncode: int | None = None
     remarks: tuple[str, ...] = ()
 
@@ -151,6 +153,7 @@ async def _end_process(started: StartedServer, end: ServerEnd) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_GRACE_S):
                 end.returncode = await process.wait_for_exit(started.process)
+    end.ran_on = end.is_silent and started.process.poll() is None
     await process.end(started.process, tag=started.tag, steps=AFTER_TIMEOUT)
     end.returncode = started.process.poll()
     refused = started.end_lease()

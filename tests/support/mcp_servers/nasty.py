@@ -132,6 +132,11 @@ def crash(request: dict[str, Any]) -> None:
     os._exit(3)
 
 
+def close_stdout(request: dict[str, Any]) -> None:
+    os.close(sys.stdout.fileno())
+    time.sleep(600)
+
+
 def no_utf8(request: dict[str, Any]) -> None:
     answer = {"jsonrpc": "2.0", "id": request["id"], "result": text("a@b")}
     raw(json.dumps(answer).encode().replace(b"@", b"\xff\xfe") + b"\n")
@@ -201,6 +206,7 @@ def write(request: dict[str, Any]) -> dict[str, Any]:
 
 CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "crash": crash,
+    "closes_stdout": close_stdout,
     "silent": lambda request: None,
     "huge": lambda request: text("x" * 20_000_000),
     "bytes": no_utf8,
