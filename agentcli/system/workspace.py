@@ -123,6 +123,8 @@ class WorkspacePath:
     """True in the workspace, in directories added to it and for temporary files."""
     name: str
     """The path that commands and tools know it by; relative in the workspace."""
+    is_temporary: bool = False
+    """True for a temporary file of commands, which is gone after the session."""
 
     @property
     def path(self) -> Path:
@@ -222,7 +224,12 @@ class Workspace:
             if real.is_relative_to(root):
                 relative = real.relative_to(root).as_posix()
                 return WorkspacePath(
-                    given=shown, root=root, relative=relative, writable=True, name=str(written)
+                    given=shown,
+                    root=root,
+                    relative=relative,
+                    writable=True,
+                    name=str(written),
+                    is_temporary=True,
                 )
         raise ToolError(
             f"{shown} is outside the workspace.{self._hint_outside(written, temporary)}"

@@ -173,4 +173,5 @@ def _build_diff(plan: Sequence[PlannedChange], notes: tuple[str, ...] = ()) -> D
         notes=notes + tuple(note for each in comparisons for note in each.notes),
         sha256=compute_sha256(first.after) if is_one and first.after is not None else "",
         is_unchanged=all(step.before == step.after for step in _list_steps(plan)),
+        is_temporary=all(step.path.is_temporary for step in _list_steps(plan)),
     )

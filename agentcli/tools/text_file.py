@@ -81,6 +81,7 @@ async def rewrite_file(path: str, plan: Plan, *, workspace: Workspace, seen: See
         sha256=digest,
         known=(known,),
         is_unchanged=rewrite.before == rewrite.after,
+        is_temporary=located.is_temporary,
     )
     return Output.of(summary, details=details)
 

@@ -92,6 +92,8 @@ class Diff:
     is_unchanged: bool = False
     """True if all files already had this content. Without lines a change can still be one: of a
     name, or of an empty file."""
+    is_temporary: bool = False
+    """True if all files are temporary ones of commands: no undo has them, and no check."""
     type: Literal["diff"] = "diff"
 
 
@@ -289,9 +291,10 @@ class ToolResult:
 
     @property
     def change(self) -> Diff | None:
-        """What it changed in files; None if it failed, or changed nothing."""
+        """What it changed in files that last; None if it failed, or changed nothing there."""
         if self.status == "ok" and isinstance(self.details, Diff):
-            return None if self.details.is_unchanged else self.details
+            is_kept = not (self.details.is_unchanged or self.details.is_temporary)
+            return self.details if is_kept else None
         return None
 
     @property

@@ -72,6 +72,7 @@ def test_changes_stay_known_where_no_state_can_be_kept(home: Path, workspace: Pa
     (state / "checkpoints").write_text("not a directory")
     ran = run(home, workspace, READ, EDIT)
     assert ran.events[0]["files_changed"] == [{"path": "a.txt", "added": 1, "removed": 1}]
+    assert "1 file changed, +1 -1\n" in ran.err  # and no offer to undo it
     refused = run(home, workspace, READ, EDIT, options=("--patch", home / "p.diff"))
     assert refused.code == 3
     assert "cannot keep the workspace's state" in refused.events[0]["error"]["message"]

@@ -91,3 +91,23 @@ def test_session_runs_a_script_from_its_temporary_files(
     assert "1\\t42" in ran.out
     assert "[/tmp/d is outside the workspace; the next command starts in" in ran.out
     assert not Path("/tmp/probe.py").exists()
+
+
+def test_temporary_files_count_neither_as_changed_nor_as_unchecked(
+    layer: str, home: Path, workspace: Path
+) -> None:
+    if layer != "bubblewrap":
+        pytest.skip("without a mount namespace there is no /tmp, only TMPDIR")
+    replies = [
+        {"calls": [{"write_file": {"path": "/tmp/a.txt", "content": "a\n"}}]},
+        {"calls": [{"edit_file": {"path": "/tmp/a.txt", "old_text": "a", "new_text": "b"}}]},
+        {"calls": [{"read_file": {"path": "/tmp/a.txt"}}]},
+        "Done.",
+    ]
+    model = script(home / "s.json", replies)
+    options = ("--model", model, "--mode", "auto", "-o", "json")
+    ran = agentcli("run", "-C", workspace, *options, "go", home=home)
+    assert ran.code == 0, ran.err
+    assert (ran.events[0]["files_changed"], ran.events[0]["verification"]) == ([], None)
+    assert "agentcli undo" not in ran.err
+    assert "could check it" not in ran.err

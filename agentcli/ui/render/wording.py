@@ -437,9 +437,12 @@ def count_changes(tally: Tally, *, ascii: bool = True) -> str:
 
 
 def describe_run_changes(tally: Tally, *, dot: str = " · ") -> str:
-    """Return what a run changed, and the command that undoes it; empty if it changed nothing."""
-    changes = count_changes(tally)
-    return f"{changes}{dot}agentcli undo {tally.session[-4:]}" if changes else ""
+    """Return what a run changed, and the command that undoes it; empty if it changed nothing.
+
+    Without a stored state there is nothing to undo it with."""
+    is_stored = any(fact.paths for fact in tally.checkpoints)
+    undo = f"agentcli undo {tally.session[-4:]}" if is_stored else ""
+    return dot.join(filter(None, (count_changes(tally), undo))) if tally.changed else ""
 
 
 def _list_spending(tally: Tally, *, ascii: bool, cached: bool = False) -> list[str]:

@@ -24,6 +24,7 @@ from agentcli.tools.patch.plan import locate_hunks
 from agentcli.tools.seen import Seen, compute_sha256
 from agentcli.types.errors import ToolError
 from agentcli.types.events import CallFinished, Fact
+from agentcli.types.sandbox import TemporaryFiles
 from agentcli.types.tools import Diff, Effect, ErrorKind, Output, ToolContext, ToolResult
 from tests.support.examples import examples
 
@@ -95,6 +96,28 @@ def test_result_names_each_file_in_the_order_of_the_patch(tmp_path: Path) -> Non
         "4 files",
         3,
         3,
+    )
+
+
+def test_patch_of_temporary_files_alone_is_told_apart(tmp_path: Path) -> None:
+    at, root = tmp_path / "at", tmp_path / "ws"
+    for folder in (at, root):
+        folder.mkdir()
+    temporary = TemporaryFiles(root=at, at=at, names=(Path("/tmp/x"),))
+    workspace = Workspace(root, find_temporary=lambda: temporary)
+    tool = ApplyPatch(workspace=workspace, seen=Seen())
+
+    def apply(*paths: str) -> bool:
+        added = "".join(f"*** Add File: {path}\n+a\n" for path in paths)
+        args = tool.parse({"patch": f"*** Begin Patch\n{added}*** End Patch\n"})
+        details = asyncio.run(tool.run(args, context(root))).details
+        assert isinstance(details, Diff)
+        return details.is_temporary
+
+    assert (apply("/tmp/x/a", "/tmp/x/b"), apply("/tmp/x/c", "d"), apply("e")) == (
+        True,
+        False,
+        False,
     )
 
 
