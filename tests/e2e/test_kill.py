@@ -135,7 +135,7 @@ def test_call_that_was_killed_is_named_and_no_other_is_undone_in_its_place(tmp_p
     end_what_is_left(str(tmp_path))
 
     undo = partial(agentcli, "undo", "-C", workspace, home=home)
-    listed = undo("--list").out.splitlines()
+    _, *listed = undo("--list").out.splitlines()
     assert "write_file a.txt" in listed[0]
     assert (command in listed[2], "(cannot be undone)" in listed[2]) == (True, True)
     latest = undo()

@@ -204,7 +204,8 @@ def test_dry_run_and_list_change_nothing(home: Path, workspace: Path) -> None:
         "  new/b.txt: removed",
     ]
     listed = agentcli("undo", "-C", workspace, "--list", home=home)
-    change, paths = listed.out.splitlines()
+    session, change, paths = listed.out.splitlines()
+    assert session == f"session {session_log(home).parent.name}"
     assert re.fullmatch(r"   1  \d\d:\d\d  turn 1  write_file new/b.txt", change)
     assert paths == "      new, new/b.txt"
     assert (session_log(home).read_bytes(), files(workspace)) == (log, found)
@@ -385,8 +386,8 @@ def test_call_without_a_stored_state_is_named_before_an_earlier_one_is_undone(
         assert "; the change before it is 2 (edit_file a.txt)\n" in refused.err
         assert refused.err.endswith(f"fix: agentcli undo {session} 2\n")
     listed = agentcli("undo", session, "--list", home=home).out.splitlines()
-    assert [line[:4] for line in listed[::2]] == ["   1", "   2", "   -"]
-    assert listed[4].endswith("turn 3  bash rm a.txt  (cannot be undone)")
+    assert [line[:4] for line in listed[1::2]] == ["   1", "   2", "   -"]
+    assert listed[5].endswith("turn 3  bash rm a.txt  (cannot be undone)")
     assert files(workspace) == after
     undone = agentcli("undo", session, "1", home=home)
     assert (undone.code, files(workspace)) == (0, {})

@@ -64,7 +64,7 @@ def show_changes(session: str | None, workspace: Path | None) -> Exit:
     recorded = read_valid_part(paths.log)
     if recorded.fault is not None:
         raise build_fault_error(paths.log, recorded.fault, hint=f"agentcli fork {paths.id}")
-    for line in render_changes(_build_stack(recorded.entries)):
+    for line in (f"session {paths.id}", *render_changes(_build_stack(recorded.entries))):
         sys.stdout.write(line + "\n")
     return Exit.DONE
 
