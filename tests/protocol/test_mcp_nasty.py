@@ -126,6 +126,20 @@ def test_crash_in_a_call_is_an_error_and_the_server_is_started_again_once(tmp_pa
     assert "was started 2 times in this session and ended each time" in third
 
 
+def test_fault_quotes_nothing_that_was_said_in_an_earlier_call(tmp_path: Path) -> None:
+    log = tmp_path / "nasty.log"
+
+    async def scenario(server: Nasty) -> str:
+        assert said(await server.call(text="go on")) == "said"
+        await until(lambda: log.read_text() != "")
+        with pytest.raises(ToolError) as raised:
+            await server.call(text="end")
+        return str(raised.value)
+
+    ended = asyncio.run(Nasty("ends_in_silence", tmp_path).use(scenario))
+    assert ended == "The MCP server nasty ended the connection (exit code 3)."
+
+
 def test_server_that_left_between_calls_is_started_again(tmp_path: Path) -> None:
     async def scenario(server: Nasty) -> list[Output]:
         first = await server.call(text="one")

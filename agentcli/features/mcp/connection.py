@@ -343,6 +343,8 @@ class ServerConnection:
 
     async def _ask(self, request: Callable[[Client], Awaitable[T]], what: str) -> T:
         async with self._one_at_a_time, self._remember_fault():
+            if self.is_up and not self._patience.is_tried:
+                self._witness.forget_words()
             client = await self._ensure_connected()
         return await self._wait_for_answer(
             client, request(client), within_s=self.entry.call_timeout_s, what=what

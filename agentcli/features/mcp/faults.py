@@ -49,6 +49,8 @@ class FaultContext:
 
     last_words: Callable[[], str] = str
     """The last output of an ended process, or of a server that refused, to follow a sentence."""
+    forget_words: Callable[[], None] = lambda: None
+    """Called before a request to a process that runs: what it has said is not about that."""
     is_lost: Callable[[], bool] = lambda: False
     """Returns true if its process has ended."""
     refusal: Callable[[], str] = str

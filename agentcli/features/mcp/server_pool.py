@@ -34,7 +34,7 @@ from agentcli.system.environment import build_child_environment
 from agentcli.system.files import expand_home, locate_home
 from agentcli.system.lazy import Lazy
 from agentcli.system.output import BoundedOutput, FilteredSink, OutputFilter
-from agentcli.system.process import name_death_signal
+from agentcli.system.process import Sink, name_death_signal
 from agentcli.types.forms import FormAnswer, ServerForm
 from agentcli.types.grants import Grants
 from agentcli.types.sandbox import HostLeases, Sandbox
@@ -318,21 +318,29 @@ class LocalMcpServer:
         self._clean = clean
         self._end = ServerEnd()
         self._said: BoundedOutput | None = None
+        self._words: _NotedSink | None = None
 
     def open_transport(self) -> Transport:
         self._end = ServerEnd()
         self._log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._said = BoundedOutput(self._log_path, handle)
-        log = FilteredSink(self._said, self._clean())
-        return open_stdio_transport(self._launch, log=log, end=self._end)
+        self._words = _NotedSink(FilteredSink(self._said, self._clean()))
+        return open_stdio_transport(self._launch, log=self._words, end=self._end)
 
     @property
     def witness(self) -> FaultContext:
-        return FaultContext(last_words=self.describe_end, is_lost=self.is_lost)
+        return FaultContext(
+            last_words=self.describe_end, forget_words=self.forget_words, is_lost=self.is_lost
+        )
 
     def is_lost(self) -> bool:
         return self._end.is_silent
+
+    def forget_words(self) -> None:
+        """Let no fault quote what it has said until now."""
+        if self._words is not None:
+            self._words.has_words = False
 
     def describe_end(self) -> str:
         """Return how it ended and where its stderr is, to follow a sentence."""
@@ -349,7 +357,7 @@ class LocalMcpServer:
         return f"{how}{remarks}{self._on_stderr()}"
 
     def _on_stderr(self) -> str:
-        if not self._has_spoken:
+        if self._words is None or not self._words.has_words:
             return ""
         last = self.said.rstrip().rpartition("\n")[2].strip()[:LAST_WORDS_CHARS]
         rest = f", all of it is in {self._log_path}" if self._keeps_log else ""
@@ -360,9 +368,20 @@ class LocalMcpServer:
         """Return the last lines of its stderr, for the user."""
         return self._said.read_last_lines(LAST_LINES) if self._said else ""
 
-    @property
-    def _has_spoken(self) -> bool:
-        return self._said is not None and self._said.size_bytes > 0
+
+class _NotedSink:
+    """A sink that feeds another one, and knows whether there were any words lately."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.has_words = False
+
+    def feed(self, chunk: bytes) -> None:
+        self.has_words |= bool(chunk.strip())
+        self._sink.feed(chunk)
+
+    def close(self) -> None:
+        self._sink.close()
 
 
 # A remote server over Streamable HTTP, and its last refusal

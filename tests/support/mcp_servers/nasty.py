@@ -132,6 +132,14 @@ def crash(request: dict[str, Any]) -> None:
     os._exit(3)
 
 
+def end_in_silence(request: dict[str, Any]) -> dict[str, Any]:
+    if request["params"]["arguments"]["text"] == "end":
+        os._exit(3)
+    sys.stderr.write("a hint that was ignored\n")
+    sys.stderr.flush()
+    return text("said")
+
+
 def close_stdout(request: dict[str, Any]) -> None:
     os.close(sys.stdout.fileno())
     time.sleep(600)
@@ -206,6 +214,7 @@ def write(request: dict[str, Any]) -> dict[str, Any]:
 
 CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "crash": crash,
+    "ends_in_silence": end_in_silence,
     "closes_stdout": close_stdout,
     "silent": lambda request: None,
     "huge": lambda request: text("x" * 20_000_000),
