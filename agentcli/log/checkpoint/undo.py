@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
-from stat import S_IFDIR, S_IMODE, S_IWUSR
+from stat import S_IFDIR, S_IMODE, S_IRUSR, S_IWUSR, S_IXUSR
 from typing import Literal, TypeAlias
 
 from agentcli.log.checkpoint.merge import (
@@ -72,10 +72,19 @@ class UndoStep:
         return all(entry is not None and not entry.is_dir and not entry.is_link for entry in both)
 
     @property
+    def is_closed_directory(self) -> bool:
+        """True for a directory that goes, and from which nothing can be removed as it is."""
+        mode = self.now.mode if self.now and self.now.is_dir and self.goes else S_IWUSR
+        return not mode & S_IWUSR and mode & _LISTED == _LISTED
+
+    @property
     def goes(self) -> bool:
         """True if what is there now has to be removed first."""
         return self.now is not None and not self.stays_file and not self.stays_directory
 
+
+_LISTED = S_IRUSR | S_IXUSR
+"""The permissions without which nothing in a directory was ever seen."""
 
 _OF_THE_MACHINE = frozenset(
     {
@@ -115,10 +124,12 @@ Act: TypeAlias = Callable[[Folder, UndoStep], None]
 def _order_steps(store: ObjectStore, steps: list[UndoStep]) -> Iterator[tuple[Act, UndoStep]]:
     top_first = sorted(steps, key=lambda step: step.depth)
     opened = [step for step in top_first if step.opens_directory]
+    closed = [step for step in top_first if step.is_closed_directory]
     going = [step for step in reversed(top_first) if step.goes]
     coming = [step for step in top_first if step.wanted and not step.stays_directory]
     directories = [step for step in reversed(top_first) if step.wanted and step.wanted.is_dir]
     yield from zip(repeat(_set_mode), opened, strict=False)
+    yield from zip(repeat(_make_writable), closed, strict=False)
     yield from zip(repeat(_Remove(store)), going, strict=False)
     yield from zip(repeat(_Write(store)), coming, strict=False)
     yield from zip(repeat(_set_mode), directories, strict=False)
@@ -127,6 +138,11 @@ def _order_steps(store: ObjectStore, steps: list[UndoStep]) -> Iterator[tuple[Ac
 def _set_mode(folder: Folder, step: UndoStep) -> None:
     assert step.wanted is not None
     folder.set_mode(step.name, S_IMODE(step.wanted.mode))
+
+
+def _make_writable(folder: Folder, step: UndoStep) -> None:
+    assert step.now is not None
+    folder.set_mode(step.name, S_IMODE(step.now.mode) | S_IWUSR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +162,8 @@ class _Remove:
         try:
             folder.remove(step.name)
         except OSError as error:
+            if step.is_closed_directory and step.now is not None:
+                folder.set_mode(step.name, S_IMODE(step.now.mode))
             # It is not empty. That matters only if its name is needed.
             if step.wanted is not None or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise

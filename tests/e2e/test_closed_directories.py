@@ -1,0 +1,64 @@
+"""Directories that may not be entered, and those that may not be written: for root, all may."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.everyday import Person
+from tests.support.program import Ran, agentcli, script
+
+pytestmark = pytest.mark.usefixtures("without_sandbox")
+
+MAKE_READ_ONLY = {"bash": {"command": "mkdir -p ro/deep; echo 1 > ro/deep/f; chmod -R a-w ro"}}
+MARKS_OF_A_FAULT = ("Traceback", "internal error", "listener")
+
+
+@pytest.fixture
+def opened(person: Person) -> Iterator[Person]:
+    """A person whose files can be removed again, whatever a test has closed."""
+    yield person
+    subprocess.run(["chmod", "-R", "u+rwX", person.base], check=True)
+
+
+def ask(person: Person, *words: str | Path) -> Ran:
+    person.own_all()
+    ran = agentcli(
+        *words,
+        home=person.home,
+        cwd=person.project,
+        env={"PATH": person.path},
+        account=person.account,
+    )
+    assert not any(mark in ran.err for mark in MARKS_OF_A_FAULT), ran.err
+    return ran
+
+
+def run(person: Person, *calls: dict[str, Any], options: tuple[str, ...] = ()) -> Ran:
+    replies = [*({"calls": [call]} for call in calls), "Done.", "Done."]
+    model = script(person.home / "s.json", replies)
+    return ask(person, "run", "--mode", "auto", "--model", model, *options, "go")
+
+
+def test_undo_removes_what_is_in_read_only_directories(opened: Person) -> None:
+    assert run(opened, MAKE_READ_ONLY).code == 0
+    undone = ask(opened, "undo")
+    assert undone.code == 0, undone.out
+    assert list(opened.project.iterdir()) == []
+    assert ask(opened, "undo", "--redo").code == 0
+    assert (opened.project / "ro/deep").stat().st_mode & 0o777 == 0o555
+    assert (opened.project / "ro/deep/f").read_text() == "1\n"
+
+
+def test_a_read_only_directory_that_stays_is_read_only_again(opened: Person) -> None:
+    assert run(opened, MAKE_READ_ONLY).code == 0
+    deep = opened.project / "ro/deep"
+    deep.chmod(0o755)
+    (deep / "own").write_text("the user's\n")
+    deep.chmod(0o555)
+    assert ask(opened, "undo").code == 0
+    assert [one.name for one in deep.iterdir()] == ["own"]
+    assert deep.stat().st_mode & 0o777 == 0o555
+    assert deep.parent.stat().st_mode & 0o777 == 0o555
