@@ -126,12 +126,18 @@ def write_entries(
 ) -> None:
     """Give paths below `root` these states, whatever is there. Raise SettingsError."""
     try:
+        modes = _make_writable(root, wanted)
         for path in sorted(wanted, reverse=True):  # the content of a directory before itself
             _remove(root, os.fsdecode(path))
         for path in sorted(wanted):
             entry = wanted[path]
             if entry is not None:
                 _write(store, root, path=os.fsdecode(path), entry=entry)
+                modes |= {path: stat.S_IMODE(entry.mode)} if entry.is_dir else {}
+        for path in sorted(modes, reverse=True):  # nothing can be changed below it any more
+            whole = root / os.fsdecode(path)
+            if whole.is_dir() and not whole.is_symlink():
+                whole.chmod(modes[path])
     except OSError as error:
         raise SettingsError(
             f"cannot restore the files in {root}: {error}", hint=f"ls -la {root}"
@@ -166,6 +172,21 @@ def _iter_workspaces(entries: Sequence[Entry]) -> Iterator[Path]:
     for entry in reversed(entries):
         if isinstance(entry.fact, SessionStarted | SessionResumed):
             yield Path(entry.fact.workspace)
+
+
+def _make_writable(root: Path, paths: Iterable[bytes]) -> dict[bytes, int]:
+    """Make the directories above these paths writable. Return the modes that they had."""
+    modes: dict[bytes, int] = {}
+    for path in sorted(paths):
+        for parent in reversed(Path(os.fsdecode(path)).parents):
+            whole = root / parent
+            if whole.is_symlink() or not whole.is_dir():
+                break  # what is below it is not in the tree
+            mode = stat.S_IMODE(whole.stat().st_mode)
+            if mode & stat.S_IRWXU != stat.S_IRWXU:
+                modes.setdefault(os.fsencode(parent), mode)
+                whole.chmod(mode | stat.S_IRWXU)
+    return modes
 
 
 def _write(store: ObjectStore, root: Path, *, path: str, entry: StoredEntry) -> None:

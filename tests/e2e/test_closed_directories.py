@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.everyday import Person
-from tests.support.program import Ran, agentcli, script
+from tests.support.program import Ran, agentcli, script, session_log
 
 pytestmark = pytest.mark.usefixtures("without_sandbox")
 
@@ -62,3 +62,23 @@ def test_a_read_only_directory_that_stays_is_read_only_again(opened: Person) -> 
     assert [one.name for one in deep.iterdir()] == ["own"]
     assert deep.stat().st_mode & 0o777 == 0o555
     assert deep.parent.stat().st_mode & 0o777 == 0o555
+
+
+def test_sessions_with_read_only_directories_are_replayed_and_forked(opened: Person) -> None:
+    (opened.project / "kept").mkdir()
+    (opened.project / "kept/f").write_text("1\n")
+    close = {"bash": {"command": "echo 2 > kept/f; chmod a-w kept"}}
+    assert run(opened, MAKE_READ_ONLY, close).code == 0
+    replayed = ask(opened, "replay", "--check")
+    assert replayed.code == 0, replayed.out + replayed.err
+    session = session_log(opened.home).parent.name
+    look = {"calls": [{"bash": {"command": "ls -d ro; cat kept/f; echo 3 > kept/new"}}]}
+    model = script(opened.home / "f.json", [look, "Done.", "Done."])
+    forked = ask(opened, "fork", session, "--at", "1", "--model", model)
+    assert forked.code == 0, forked.err
+    tree = next((opened.home / ".local/state/agentcli-forks").iterdir())
+    assert not (tree / "ro").exists()
+    assert {one.name: one.read_text() for one in (tree / "kept").iterdir()} == {
+        "f": "1\n",
+        "new": "3\n",
+    }
