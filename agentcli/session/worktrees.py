@@ -31,6 +31,7 @@ from agentcli.log.paths import is_worktree, locate_sessions, locate_worktrees
 from agentcli.log.rebuild import write_entries
 from agentcli.session.project import load_project, revoke_trust
 from agentcli.system.files import (
+    exists,
     is_directory,
     is_file,
     is_link,
@@ -226,7 +227,7 @@ class Worktrees:
             )
         if not run_git("branch", "--show-current", cwd=self._checkout.workspace).strip():
             found.append(f"HEAD is detached: the worktree begins at {worktree.commit[:12]}")
-        if (worktree.tree / ".gitmodules").exists():
+        if exists(worktree.tree / ".gitmodules"):
             found.append(
                 "submodules are empty in the worktree: run git submodule update --init there"
             )
@@ -345,10 +346,12 @@ class Worktrees:
 
     def find_unmerged(self, worktree: Worktree) -> tuple[str, ...]:
         """Return what no merge takes over and nothing else has: files and repositories."""
-        if not worktree.tree.is_dir():
+        tree = worktree.tree
+        if not tree.is_dir():
             return ()
-        repositories = (f"the repository {name}" for name in find_repositories(worktree.tree))
-        return (*repositories, *find_unstored(worktree.tree))
+        repositories = (f"the repository {name}" for name in find_repositories(tree))
+        closed = (f"the unreadable directory {name}" for name in _find_closed(tree))
+        return (*repositories, *closed, *find_unstored(tree))
 
     def remove(self, worktree: Worktree, *, keeps_commits: bool) -> WorktreeRemoval:
         """Remove a worktree.
@@ -416,6 +419,12 @@ def find_repositories(root: Path) -> list[str]:
     These are repositories of their own, and submodules with commits that no remote has."""
     home = find_git_directory(root / ".git")
     found = (path for path in _iter_directories(root) if _has_own_commits(path / ".git", home))
+    return sorted(to_printable(str(path.relative_to(root))) for path in found)
+
+
+def _find_closed(root: Path) -> list[str]:
+    """Return the directories below a root of which nobody knows what is in them."""
+    found = (one for one in _iter_directories(root) if not os.access(one, os.R_OK | os.X_OK))
     return sorted(to_printable(str(path.relative_to(root))) for path in found)
 
 

@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
@@ -169,6 +170,18 @@ def remove_private(path: Path) -> None:
 def build_unwritable_error(path: Path, error: OSError) -> SettingsError:
     look = "df -h" if error.errno in _FULL else "ls -ld"
     return SettingsError(f"cannot write {path}: {error.strerror}", hint=f"{look} {path.parent}")
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory with all that is in it, also in read-only directories, as far as allowed.
+
+    Links are not followed."""
+    for folder, names, _ in os.walk(path):  # the names of a directory are read after it was yielded
+        for each in (Path(folder), *(Path(folder, name) for name in names)):
+            with suppress(OSError):
+                if not is_link(each):
+                    each.chmod(0o700)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 # The user's home directory. Unlike with `Path.home`, it is no error if there is none.

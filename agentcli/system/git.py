@@ -6,7 +6,6 @@ links to the objects and refs, and settings that are listed here as harmless.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
 from agentcli.system import own_process
+from agentcli.system.files import remove_tree
 from agentcli.system.lazy import compile_later
 from agentcli.types.errors import SettingsError
 from agentcli.types.fast_dataclass import dataclass
@@ -353,9 +353,9 @@ def remove_worktree(tree: Path, *, root: Path) -> None:
         return
     try:
         run_git("worktree", "remove", "--force", "--force", str(tree), cwd=root)
-        shutil.rmtree(tree, ignore_errors=True)
+        remove_tree(tree)
     except SettingsError:  # one that is half made is removed as a plain directory
-        shutil.rmtree(tree, ignore_errors=True)
+        remove_tree(tree)
         run_git("worktree", "prune", cwd=root)
 
 

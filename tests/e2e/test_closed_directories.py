@@ -82,3 +82,41 @@ def test_sessions_with_read_only_directories_are_replayed_and_forked(opened: Per
         "f": "1\n",
         "new": "3\n",
     }
+
+
+@pytest.fixture
+def repository(opened: Person) -> Person:
+    (opened.project / "f").write_text("1\n")
+    own = ("-c", "safe.directory=*", "-c", "user.name=A", "-c", "user.email=a@example.org")
+    git = ("git", *own, "-C", opened.project)
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "Add f")):
+        subprocess.run([*git, *words], check=True)
+    return opened
+
+
+def list_trees(person: Person) -> list[Path]:
+    found = (person.home / ".local/state/agentcli-worktrees").glob("*/*")
+    return [path for path in found if path.is_dir()]
+
+
+def test_a_merged_worktree_with_read_only_directories_is_removed(repository: Person) -> None:
+    assert run(repository, MAKE_READ_ONLY, options=("-w", "w")).code == 0
+    merged = ask(repository, "worktree", "merge", "w")
+    assert merged.code == 0, merged.err
+    assert (repository.project / "ro/deep/f").read_text() == "1\n"
+    assert "Removed the worktree w." in merged.out
+    assert list_trees(repository) == []
+
+
+def test_a_worktree_with_a_directory_that_cannot_be_read_stays(repository: Person) -> None:
+    hide = {"bash": {"command": "echo 2 > f; mkdir hidden; echo 1 > hidden/x; chmod 0 hidden"}}
+    assert run(repository, hide, options=("-w", "w")).code == 0
+    merged = ask(repository, "worktree", "merge", "w")
+    assert merged.code == 0, merged.err
+    assert (repository.project / "f").read_text() == "2\n"
+    if repository.account is None:
+        return  # root reads and merges it
+    assert "nowhere else: the unreadable directory hidden." in merged.out
+    assert list_trees(repository)
+    assert ask(repository, "worktree", "discard", "w", "--yes").code == 0
+    assert list_trees(repository) == []

@@ -15,6 +15,7 @@ from threading import Lock
 
 from platformdirs import user_cache_path
 
+from agentcli.system.files import remove_tree
 from agentcli.system.git import (
     NOT_INTO_OTHERS,
     Checkout,
@@ -139,7 +140,7 @@ class TaskTrees:
         if self.commit:
             remove_worktree(tree, root=self._checkout.root)
         else:
-            shutil.rmtree(tree, ignore_errors=True)
+            remove_tree(tree)
 
     def _ignore_names(self, directory: str, names: list[str]) -> list[str]:
         return [name for name in names if self._is_left_out(Path(directory, name))]

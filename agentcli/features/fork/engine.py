@@ -6,7 +6,6 @@ and its changes are summarized.
 """
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from agentcli.log.sessions import append_facts, copy_session
 from agentcli.session.builder import open_session
 from agentcli.session.session import Session
 from agentcli.system.diff import compare
-from agentcli.system.files import read_regular
+from agentcli.system.files import read_regular, remove_tree
 from agentcli.system.text import NotText, decode
 from agentcli.types.answers import AnswerParts
 from agentcli.types.errors import EXIT_OF_ENDING, AgentError, Exit, UsageError
@@ -348,7 +347,7 @@ async def continue_fork(
 
 def _remove(paths: SessionPaths, tree: Path) -> None:
     for directory in (paths.directory, tree):
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_tree(directory)
     forget_session(paths.id, paths.sessions)
 
 

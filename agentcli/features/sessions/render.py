@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -24,6 +23,7 @@ from agentcli.log.sessions import (
 )
 from agentcli.sandbox.contents import remove_directory
 from agentcli.session.start import add_fact
+from agentcli.system.files import remove_tree
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit, SettingsError, UsageError
 from agentcli.types.events import (
@@ -114,7 +114,7 @@ def delete_session(named: str, *, is_confirmed: bool) -> Exit:
     try:
         remove_directory(paths.directory)
         forget_session(paths.id, paths.sessions)
-        shutil.rmtree(locate_fork_tree(paths.id), ignore_errors=True)
+        remove_tree(locate_fork_tree(paths.id))
     except OSError as error:
         raise SettingsError(
             f"cannot delete {paths.directory}: {error.strerror}", hint=f"rm -r {paths.directory}"
