@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import yaml
 
-from agentcli.system.files import read_regular
+from agentcli.system.files import is_file, read_regular
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.types.events import Warned
@@ -251,7 +251,7 @@ def _find_first_line(body: str) -> str:
 
 def read_text(path: Path) -> str:
     """Read the beginning of a file; raise InvalidFile if it is no text file."""
-    if not path.is_file():  # reading from a pipe could block for ever
+    if not is_file(path):  # reading from a pipe could block for ever
         raise InvalidFile("it is not a regular file")
     try:
         data = read_regular(path, LIMIT_BYTES)

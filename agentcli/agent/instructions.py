@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
 from agentcli.system.agent_files import RULES, list_levels
+from agentcli.system.files import is_directory, is_file
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.system.text import NotText, decode, show_strays, to_lf
@@ -89,7 +90,7 @@ class InstructionFiles:
         self._user_roots = [
             Workspace(folder)
             for folder in (user_directory, *other_user_directories)
-            if folder is user_directory or folder.is_dir()
+            if folder is user_directory or is_directory(folder)
         ]
         self._visited: set[PurePosixPath] = set()
         self._known: set[str] = set()
@@ -152,7 +153,7 @@ class InstructionFiles:
     ) -> Iterator[ContextNote | Warned]:
         for name in NAMES:
             place = str(folder / name)
-            is_folder = name in RULES and (root.root / place).is_dir()
+            is_folder = name in RULES and is_directory(root.root / place)
             if os.path.lexists(root.root / place) and not is_folder:
                 text = self._read(root, place, within=()).strip()
                 shown = (
@@ -178,7 +179,7 @@ class InstructionFiles:
     def _read_rules(self, folder: PurePosixPath) -> Iterator[ContextNote | Warned]:
         """Yield the rules of a folder that always hold. Those for certain files wait for one."""
         places = [folder / name for name in RULES]
-        if not any((self._repository.root / place).is_dir() for place in places):
+        if not any(is_directory(self._repository.root / place) for place in places):
             return
         from agentcli.agent.rule_files import build_rules_note, find_rule_files
 
@@ -239,7 +240,7 @@ class InstructionFiles:
 
         def include_file(found: re.Match[str]) -> str:
             target = str(folder / found[1])
-            if not (root.root / target).is_file():
+            if not is_file(root.root / target):
                 return found[0]  # not every line that begins with @ names a file
             return self._read(root, target, within=(*within, path))
 

@@ -19,6 +19,7 @@ from agentcli.agent.front_matter import (
     split_front_matter,
 )
 from agentcli.system.agent_files import is_inside, walk_files
+from agentcli.system.files import is_file
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import UsageError
@@ -117,7 +118,7 @@ def list_skill_files(folder: SourceFolder) -> list[Path]:
     """Return the skills in a folder. That of a plugin may be the folder of one skill."""
     own = [folder.path / "SKILL.md"] if folder.plugin else []
     found = sorted(folder.path.glob("*/[Ss][Kk][Ii][Ll][Ll].md"))
-    return [*(path for path in own if path.is_file()), *found]
+    return [*(path for path in own if is_file(path)), *found]
 
 
 def read_skill(path: Path) -> Skill:
@@ -179,7 +180,7 @@ def find_roles(
 
 
 def list_role_files(folder: SourceFolder) -> list[Path]:
-    if folder.path.is_file():
+    if is_file(folder.path):
         return [folder.path]
     names = walk_files(folder.path, [".md"])
     return [folder.path / name for name in names if not name.lower().endswith("readme.md")]

@@ -13,7 +13,7 @@ from typing import Literal
 
 from agentcli.permissions.rules import PermissionRule, make_answer_rule
 from agentcli.permissions.subject import CallSubject
-from agentcli.system.files import is_socket, locate_home
+from agentcli.system.files import exists, is_socket, locate_home
 from agentcli.system.grants import covers_host, find_missing
 from agentcli.system.hosts import USUAL_PORTS, HostPattern, join_port, parse_host
 from agentcli.system.reserved import find_reserved, is_protected
@@ -78,7 +78,7 @@ def _refuse_paths(asked: Grants, own: Sequence[Path]) -> Verdict | None:
 
 
 def _why_not_grantable(path: Path, *, writes: bool, own: Sequence[Path]) -> str:
-    if not path.exists():
+    if not exists(path):
         return "there is no such file or directory"
     if is_socket(path):
         return "it is a socket; only a command with outside can use it"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.permissions.shell import ShellLine, parse_line
-from agentcli.system.files import expand_own_home
+from agentcli.system.files import expand_own_home, is_directory
 from agentcli.system.grants import flatten_request, parse_request
 from agentcli.system.hosts import WebAddress
 from agentcli.system.lazy import compile_later
@@ -221,7 +221,7 @@ def _has_contents(path: Path) -> bool:
     """Return whether there is a file, or a directory with anything in it.
 
     A directory of the user that a command was granted stays as an empty one of its name."""
-    return any(path.iterdir()) if path.is_dir() else os.path.lexists(path)
+    return any(path.iterdir()) if is_directory(path) else os.path.lexists(path)
 
 
 def find_server_name(source: str) -> str:

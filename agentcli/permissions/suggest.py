@@ -12,6 +12,7 @@ from agentcli.permissions.readonly import UncoveredPart
 from agentcli.permissions.rules import RuleError, parse_rule
 from agentcli.permissions.shell import OpaqueLine
 from agentcli.permissions.subject import KNOWN_TOOLS, CallSubject
+from agentcli.system.files import is_directory
 from agentcli.system.grants import format_grants
 from agentcli.system.hosts import name_host
 from agentcli.system.lazy import compile_later
@@ -139,7 +140,7 @@ def _suggest_for_path(path: Path, subject: CallSubject) -> str:
 
 def _suggest_for_reading(path: Path) -> str:
     """Return a rule for the directory, or for that of the file."""
-    return _name_directory("read", path if path.is_dir() else path.parent)
+    return _name_directory("read", path if is_directory(path) else path.parent)
 
 
 def _name_directory(tool: str, directory: Path) -> str:

@@ -18,6 +18,7 @@ from agentcli.system.agent_files import (
     list_levels,
     list_user_folders,
 )
+from agentcli.system.files import is_directory, is_file
 from agentcli.system.lazy import compile_later
 from agentcli.tools.contracts import DELEGATE, load_spec
 from agentcli.types.events import CallFinished, CallJudged, ContextNote, Event, Fact, Warned
@@ -65,7 +66,7 @@ def find_readable_folders(
     of_plugins = (folder for plugin in plugins for folder in plugin.skills)
     of_project = _find_project_folders(settings, SKILLS)
     around = (one for one in of_project if not one.is_relative_to(settings.workspace))
-    files = (file for folder in own for file in folder.glob("*/SKILL.md") if file.is_file())
+    files = (file for folder in own for file in folder.glob("*/SKILL.md") if is_file(file))
     skills = (Path(os.path.realpath(file.parent)) for file in files)
     return ReadableFolders(
         by_tools=(out, *own, *of_plugins, *of_project, *roots),
@@ -80,7 +81,7 @@ def find_role_folders(settings: Settings, plugins: "Sequence[PluginFiles]") -> t
 
 def _find_user_folders(name: str) -> tuple[Path, ...]:
     folders = (get_user_directory() / name, *list_user_folders(name))
-    return tuple(folder for folder in folders if folder.is_dir())
+    return tuple(folder for folder in folders if is_directory(folder))
 
 
 def _find_project_folders(settings: Settings, names: Sequence[str]) -> tuple[Path, ...]:
@@ -92,7 +93,7 @@ def _find_project_folders(settings: Settings, names: Sequence[str]) -> tuple[Pat
         folder
         for level in levels
         for name in names
-        if (folder := level / name).is_dir() and is_inside(folder, levels[-1])
+        if is_directory(folder := level / name) and is_inside(folder, levels[-1])
     ]
     if not found:
         return ()

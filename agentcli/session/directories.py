@@ -11,7 +11,7 @@ from pathlib import Path
 from platformdirs import user_state_path
 
 from agentcli.settings import get_user_directory
-from agentcli.system.files import expand_home, is_utf8, locate_home
+from agentcli.system.files import expand_home, is_directory, is_utf8, locate_home
 from agentcli.system.plain_text import show_controls
 from agentcli.system.reserved import Reserved, is_protected
 from agentcli.types.errors import UsageError
@@ -80,7 +80,7 @@ class Directories:
 
         What has vanished, or is a link by now, is dropped, with a warning."""
         for path in (*self._grants.writable, *self._grants.readable):
-            if not path.is_dir():
+            if not is_directory(path):
                 self._drop(path, "is gone")
             elif os.path.realpath(path) != str(path):
                 self._drop(path, "leads elsewhere now")
@@ -139,7 +139,7 @@ class Directories:
         self._emit(Warned(code="directory", message=message))
 
     def _why_not_addable(self, path: Path, *, is_read_only: bool) -> str:
-        if not path.is_dir():
+        if not is_directory(path):
             return "there is no such directory"
         if not os.access(path, os.R_OK | os.X_OK):
             return "you may not read it"

@@ -14,6 +14,7 @@ from agentcli.log.paths import SessionPaths
 from agentcli.permissions.hook_events import SUBJECTS
 from agentcli.session.configuration import Configuration
 from agentcli.session.plugins import is_plugin_unchanged
+from agentcli.system.files import exists
 from agentcli.types.errors import Ending, ToolError
 from agentcli.types.events import (
     Checkpointed,
@@ -161,7 +162,7 @@ class SessionHooks:
         if isinstance(event, Checkpointed) and self.engine.has_hooks("FileChanged"):
             for path in event.paths[:FILES_MAX]:
                 place = Path(event.root or self._workspace, path)
-                change = "change" if place.exists() else "unlink"
+                change = "change" if exists(place) else "unlink"
                 self._start_event("FileChanged", place.name, file_path=str(place), change=change)
 
     def _start_event(self, event: "HookEvent", subject: str, **details: Json) -> None:

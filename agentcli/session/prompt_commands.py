@@ -22,7 +22,7 @@ from agentcli.session.plugins import fill_places, iter_commands, load_plugins
 from agentcli.session.project import Project, load_project
 from agentcli.settings import get_user_directory
 from agentcli.system.agent_files import PROMPT_SUFFIXES, list_user_folders, walk_files
-from agentcli.system.files import shorten_home
+from agentcli.system.files import is_directory, shorten_home
 from agentcli.system.plain_text import show_controls
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.settings import Settings
@@ -97,7 +97,7 @@ def _add_skills(
 def _read_own() -> Iterator[tuple[str, str, Mapping[str, str]]]:
     yield "yours", f"yours {FOLDER}", _read_texts(get_user_directory() / FOLDER)
     for folder in list_user_folders(FOLDER):
-        if folder.is_dir():
+        if is_directory(folder):
             yield "yours", shorten_home(folder), _read_texts(folder)
 
 

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePath
 
-from agentcli.system.files import expand_own_home, resolve_path
+from agentcli.system.files import expand_own_home, is_directory, resolve_path
 from agentcli.system.folder import Folder, descend
 from agentcli.system.lazy import compile_later
 from agentcli.system.replace_file import ReplacedFile, replace_file
@@ -197,7 +197,7 @@ class Workspace:
             raise ToolError(f"{shown} is hidden from tools: {why}. Ask the user for what you need.")
         added = self._added()
         changeable = (self.root, *added.writable)
-        read = (path if path.is_dir() else path.parent for path in granted.readable)
+        read = (path if is_directory(path) else path.parent for path in granted.readable)
         for root in (*changeable, *added.readable, *self.readable, *read):
             if real.is_relative_to(root):
                 relative = real.relative_to(root).as_posix()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 from agentcli.system import process, process_tree
+from agentcli.system.files import is_directory
 from agentcli.system.grants import flatten_request, parse_request
 from agentcli.system.output import (
     LOG_LIMIT_BYTES,
@@ -551,6 +552,6 @@ def _find_real(directory: str) -> Path | None:
     """Return the real directory, or None if there is none. A command may report any text."""
     try:
         found = Path(os.path.realpath(directory))
-        return found if directory and found.is_dir() else None
+        return found if directory and is_directory(found) else None
     except (OSError, ValueError):
         return None

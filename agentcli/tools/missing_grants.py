@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from agentcli.system.files import locate_home
+from agentcli.system.files import exists, is_directory, locate_home
 from agentcli.system.grants import covers_host, lies_in
 from agentcli.system.hosts import HostPattern, is_localhost, parse_host
 from agentcli.system.lazy import compile_later
@@ -150,7 +150,7 @@ def _explain_absent(path: Path) -> Iterator[str]:
     if path.is_relative_to(locate_home()):
         yield _ask_for(f"the user's home is hidden from commands, and so is {path}", f"read:{path}")
     elif lies_in(path, TEMPORARY):
-        found = path if path.exists() else _find_existing(path)
+        found = path if exists(path) else _find_existing(path)
         entry = f"read:{path}" if found == path else f"write:{found}"
         if found not in TEMPORARY:
             yield _ask_for(f"commands have a /tmp of their own, without {found}", entry)
@@ -179,7 +179,7 @@ def _find_paths(forms: tuple[re.Pattern[str], ...], text: str) -> Iterator[Path]
 
 def _find_existing(path: Path) -> Path:
     """Return the directory to ask for: a grant is for what exists, and a file may be replaced."""
-    return next((one for one in path.parents if one.is_dir()), path.parent)
+    return next((one for one in path.parents if is_directory(one)), path.parent)
 
 
 def _explain_identity(text: str, grants: Grants) -> Iterator[str]:

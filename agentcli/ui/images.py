@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
-from agentcli.system.files import expand_home, read_regular
+from agentcli.system.files import expand_home, is_file, read_regular
 from agentcli.system.images import (
     ENDINGS,
     ImageRefused,
@@ -163,7 +163,7 @@ def attach_mentioned_images(text: str, workspace: Path) -> Attachments:
     for name in mentions:
         plain, pages = split_range(name)
         path = workspace / plain
-        if plain.lower().endswith(PDF_ENDING) and path.is_file() and not leads_out(path, workspace):
+        if plain.lower().endswith(PDF_ENDING) and is_file(path) and not leads_out(path, workspace):
             attached += attach_pdf(path, plain, pages=pages)
     return attached
 

@@ -42,6 +42,25 @@ def run(person: Person, *calls: dict[str, Any], options: tuple[str, ...] = ()) -
     return ask(person, "run", "--mode", "auto", "--model", model, *options, "go")
 
 
+@pytest.mark.parametrize("name", ["data", ".claude", ".cursor", ".agents", ".github", ".windsurf"])
+def test_a_directory_that_may_not_be_entered_stops_no_run(opened: Person, name: str) -> None:
+    closed = opened.project / name
+    closed.mkdir()
+    (closed / "x").write_text("x\n")
+    (opened.project / "f").write_text("1\n")
+    closed.chmod(0)
+    ran = run(
+        opened,
+        {"edit_file": {"path": "f", "old_text": "1", "new_text": "2"}},
+        {"read_file": {"path": f"{name}/x"}},
+        {"write_file": {"path": f"{name}/deep/y", "content": "y"}},
+        {"bash": {"command": f"ls {name}/x"}},
+    )
+    assert ran.code == 0, ran.err
+    if opened.account:  # the refused call changed nothing, and the one before it can be undone
+        assert ask(opened, "undo").out.startswith("Undid edit_file f")
+
+
 def test_undo_removes_what_is_in_read_only_directories(opened: Person) -> None:
     assert run(opened, MAKE_READ_ONLY).code == 0
     undone = ask(opened, "undo")

@@ -57,7 +57,7 @@ from agentcli.system.agent_files import (
     list_user_folders,
     walk_files,
 )
-from agentcli.system.files import shorten_home
+from agentcli.system.files import exists, is_directory, is_link, shorten_home
 from agentcli.system.plain_text import show_controls
 from agentcli.types.errors import Exit
 from agentcli.types.events import ContextNote, Warned
@@ -149,8 +149,8 @@ def _list_instructions(
     levels = list_levels(settings.workspace)
     folders = (get_user_directory(), *list_user_folders("instructions"), *reversed(levels))
     for path in (folder / name for folder in folders for name in NAMES):
-        is_folder = path.name in RULES and path.is_dir()
-        if is_folder or (not path.exists() and not path.is_symlink()):
+        is_folder = path.name in RULES and is_directory(path)
+        if is_folder or (not exists(path) and not is_link(path)):
             continue
         relative = path.relative_to(levels[-1]) if path.is_relative_to(levels[-1]) else path
         names = {str(path), str(relative), path.name}

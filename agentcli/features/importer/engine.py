@@ -19,6 +19,8 @@ from agentcli.settings import HOOKS_FILE, RULES_FILE, SERVERS_FILE, get_user_dir
 from agentcli.system.agent_files import PROMPT_SUFFIXES, list_user_folders, walk_files
 from agentcli.system.files import (
     build_unwritable_error,
+    is_directory,
+    is_file,
     locate_config_home,
     locate_home,
     read_regular,
@@ -244,14 +246,14 @@ def _list_in_place(agent: str) -> Iterator[FoundItem]:
     word = names.get(agent, "-")
     for kind in ("skills", "agents", "commands"):
         for folder in list_user_folders(kind):
-            if word in folder.parts and folder.is_dir():
+            if word in folder.parts and is_directory(folder):
                 count = sum(1 for _ in walk_files(folder, PROMPT_SUFFIXES))
                 yield FoundItem(
                     where=shorten_home(folder), what=pluralize(count, "file"), becomes=_IN_PLACE
                 )
     for name in ("CLAUDE.md", "AGENTS.md", "GEMINI.md"):
         path = locate_home() / word / name
-        if path.is_file():
+        if is_file(path):
             yield FoundItem(where=shorten_home(path), what="instructions", becomes=_IN_PLACE)
 
 

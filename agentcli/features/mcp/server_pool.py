@@ -31,7 +31,7 @@ from agentcli.sandbox.environment import build_environment
 from agentcli.session.permission_gate import PermissionGate
 from agentcli.system import own_process, process, process_tree
 from agentcli.system.environment import build_child_environment
-from agentcli.system.files import expand_home, locate_home
+from agentcli.system.files import exists, expand_home, is_directory, locate_home
 from agentcli.system.lazy import Lazy
 from agentcli.system.output import BoundedOutput, FilteredSink, OutputFilter
 from agentcli.system.process import Sink, name_death_signal
@@ -270,7 +270,7 @@ class ServerProcess:
             yield Path(self.entry.root)
         for word in (str(program), os.path.realpath(program), *self.entry.args):
             path = Path(word)
-            if path.is_absolute() and path.exists():
+            if path.is_absolute() and exists(path):
                 named = _find_installation(path)
                 if not any(named.is_relative_to(one) for one in others):
                     yield named
@@ -282,7 +282,7 @@ def _finish(sandbox: Sandbox, child: "Popen[bytes]") -> tuple[str, ...]:
 
 def _find_installation(path: Path) -> Path:
     """Return the directory a program or script was installed in, or its own path if it is loose."""
-    if path.is_dir():
+    if is_directory(path):
         return path
     own = Path(os.path.realpath(locate_home()))
     if _MODULES in path.parts:  # a package needs what was installed beside it
@@ -290,7 +290,7 @@ def _find_installation(path: Path) -> Path:
     for parent in path.parents:
         if parent == own or parent in own.parents:
             break
-        if any((parent / sign).exists() for sign in _ROOT_SIGNS):
+        if any(exists(parent / sign) for sign in _ROOT_SIGNS):
             return parent
     return path
 

@@ -164,6 +164,10 @@ class CapturedFile:
     stamp: Stamp
 
 
+_OUT_OF_REACH = CapturedFile(StoredEntry.without_content("out of reach"), (0, 0, 0, 0, 0))
+"""What lies in a directory that may not be entered: nobody knows whether it exists."""
+
+
 def make_stamp(found: os.stat_result) -> Stamp:
     """Return values that change whenever the file does."""
     return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
@@ -176,6 +180,8 @@ def capture(store: ObjectStore, path: bytes, *, root: bytes) -> CapturedFile | N
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
             return None
+        if error.errno == errno.EACCES:
+            return _OUT_OF_REACH
         raise
     stamp = make_stamp(found)
     if stat.S_ISDIR(found.st_mode):

@@ -15,6 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from agentcli.system.diff import Comparison, compare, compare_spliced
+from agentcli.system.files import exists
 from agentcli.system.text import NotText, Splice, decode, splice, to_printable
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools.edit.near import explain_strays, show_closest
@@ -447,7 +448,7 @@ def apply_patch_steps(steps: Sequence[PatchStep], workspace: Workspace) -> tuple
 
 def _list_missing_folders(step: PatchStep) -> list[Path]:
     parents = [path for path in step.path.path.parents if path.is_relative_to(step.path.root)]
-    return [path for path in reversed(parents) if not path.exists()]
+    return [path for path in reversed(parents) if not exists(path)]
 
 
 def _roll_back(done: Sequence[PatchStep], workspace: Workspace) -> list[PatchStep]:
