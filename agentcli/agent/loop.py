@@ -23,7 +23,7 @@ from agentcli.types.errors import (
     ProviderError,
     RecordError,
     SettingsError,
-    explain_shortage,
+    explain_obstacle,
 )
 from agentcli.types.events import (
     CallFinished,
@@ -237,12 +237,12 @@ class Loop:
         except SettingsError as error:
             ended = self._refuse_open_calls(error)
         except Exception as bug:
-            shortage = explain_shortage(bug)
-            if shortage is None:
+            obstacle = explain_obstacle(bug)
+            if obstacle is None:
                 why = f"internal error: {type(bug).__name__}"
                 self._journal.append(TurnEnded(ending=Ending.INTERNAL, message=why))
                 raise
-            ended = self._refuse_open_calls(shortage)
+            ended = self._refuse_open_calls(obstacle)
         ended = self._resolve_ending(ended, first_fact)
         self._journal.append(ended)
         return ended

@@ -12,6 +12,7 @@ Any other exception is a bug: it reaches `__main__`, which exits with 1.
 """
 
 import errno
+import shlex
 from enum import IntEnum, StrEnum
 
 from agentcli.types.fast_dataclass import dataclass
@@ -234,6 +235,20 @@ def explain_shortage(error: BaseException) -> SettingsError | None:
             )
         case _:
             return None
+
+
+def explain_obstacle(error: BaseException) -> SettingsError | None:
+    """Return what the user can do about a shortage, or a path that may not be accessed; else None.
+
+    Not for what is tried and may fail, such as a sandbox."""
+    match error:
+        case OSError(errno=errno.EACCES | errno.EPERM | errno.EROFS, filename=str(path)):
+            parent = path.rstrip("/").rpartition("/")[0] or "."
+            return SettingsError(
+                f"cannot access {path}: {error.strerror}", hint=f"ls -ld {shlex.quote(parent)}"
+            )
+        case _:
+            return explain_shortage(error)
 
 
 class ProviderErrorKind(StrEnum):

@@ -8,22 +8,22 @@ import traceback
 
 from agentcli import __version__
 from agentcli.permissions.secrets import Redactor
-from agentcli.types.errors import Exit, explain_shortage
+from agentcli.types.errors import Exit, explain_obstacle
 from agentcli.ui.oneshot.plain import print_error
 
 
 def report_crash(bug: Exception, *, is_debugging: bool = False) -> int:
-    shortage = explain_shortage(bug)
-    if is_debugging and shortage is None:
+    obstacle = explain_obstacle(bug)
+    if is_debugging and obstacle is None:
         sys.stderr.write(_format_traceback(bug))
     print_error(*describe_crash(bug))
-    return shortage.exit_code if shortage else Exit.INTERNAL
+    return obstacle.exit_code if obstacle else Exit.INTERNAL
 
 
 def describe_crash(bug: Exception) -> tuple[str, str]:
     """Return what happened and what to do about it. The traceback of a bug goes to a file."""
-    if shortage := explain_shortage(bug):
-        return str(shortage), shortage.hint
+    if obstacle := explain_obstacle(bug):
+        return str(obstacle), obstacle.hint
     what = f"internal error: {type(bug).__name__}: {_mask_secrets(str(bug))}"
     try:
         return what, f"report it and attach {_write_report(bug)}"

@@ -139,3 +139,14 @@ def test_a_worktree_with_a_directory_that_cannot_be_read_stays(repository: Perso
     assert list_trees(repository)
     assert ask(repository, "worktree", "discard", "w", "--yes").code == 0
     assert list_trees(repository) == []
+
+
+@pytest.mark.parametrize("command", [("sessions", "list"), ("undo",), ("stats",), ("context",)])
+def test_state_that_may_not_be_accessed_is_named(opened: Person, command: tuple[str, ...]) -> None:
+    assert run(opened).code == 0
+    state = opened.home / ".local/state/agentcli"
+    state.chmod(0)
+    ran = ask(opened, *command)
+    if opened.account:
+        assert ran.code == 3
+        assert f"ls -ld {state}" in ran.err

@@ -26,7 +26,7 @@ from agentcli.types.errors import (
     Exit,
     RunOutcome,
     SettingsError,
-    explain_shortage,
+    explain_obstacle,
 )
 from agentcli.types.events import Event
 from agentcli.types.fast_dataclass import dataclass
@@ -126,8 +126,8 @@ def _record_outcome(run: RunState) -> Iterator[None]:
     except KeyboardInterrupt:
         run.outcome = InterruptedBySignal("SIGINT").outcome
     except BaseException as bug:
-        if shortage := explain_shortage(bug):
-            run.outcome = shortage.outcome
+        if obstacle := explain_obstacle(bug):
+            run.outcome = obstacle.outcome
             return
         run.outcome = RunOutcome(
             ending=Ending.INTERNAL, message=f"internal error: {type(bug).__name__}"

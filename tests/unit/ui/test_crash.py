@@ -54,3 +54,14 @@ def test_shortage_of_the_machine_is_no_bug(
     assert report_crash(shortage, is_debugging=True) == Exit.SETTINGS
     assert capsys.readouterr().err.startswith(said)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_path_that_may_not_be_accessed_is_no_bug(
+    number: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = OSError(number, os.strerror(number), "/home/a b/.local/state")
+    assert report_crash(error) == Exit.SETTINGS
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: cannot access /home/a b/.local/state: {os.strerror(number)}\n")
+    assert said.endswith("fix: ls -ld '/home/a b/.local'\n")
