@@ -3,7 +3,7 @@
 import os
 import re
 from collections import deque
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
@@ -20,6 +20,7 @@ from agentcli.system.files import (
 )
 from agentcli.system.lazy import compile_later
 from agentcli.system.repository import find_common_directory, find_git_directory
+from agentcli.types.fast_dataclass import dataclass
 
 _SMALL_FILE_CHARS = 64 * 1024
 
@@ -246,61 +247,114 @@ def _leads_somewhere(git: Path) -> bool:
 
 
 # Settings that can make git run, include or fetch anything: all but those known to be harmless,
-# which are what `git init` writes, who commits, and where to push.
+# which are what git writes itself, who commits, where to push, and how to merge.
 
 
 _NEUTRAL = compile_later(r"\s*([#;].*)?")
-_SECTION = compile_later(r'\s*\[(core|user|init|extensions|(remote|branch) "[\w./-]+")\]\s*')
-_ENTRY = compile_later(r"\s*([a-z]+)\s*=\s*(\S.*?)\s*")
+_SECTION = compile_later(r'\s*\[([a-z]+)(?: "([^"\\\x00-\x1f]+)")?\]\s*')
+_ENTRY = compile_later(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(\S.*?)\s*")
 
-_HARMLESS = {
-    "core": {
-        "bare",
-        "filemode",
-        "ignorecase",
-        "logallrefupdates",
-        "precomposeunicode",
-        "repositoryformatversion",
-        "sparsecheckout",
-        "sparsecheckoutcone",
-        "symlinks",
-    },
-    "user": {"name", "email"},
-    "init": {"defaultbranch"},
-    "extensions": {"objectformat", "refstorage", "worktreeconfig"},
-    "remote": {"fetch", "url"},
-    "branch": {"merge", "remote"},
+_HARMLESS: Mapping[str, Sequence[str]] = {
+    "core": (
+        *("abbrev", "autocrlf", "bare", "checkstat", "eol", "filemode", "ignorecase", "longpaths"),
+        *("logallrefupdates", "precomposeunicode", "quotepath", "repositoryformatversion"),
+        *("safecrlf", "sparsecheckout", "sparsecheckoutcone", "symlinks", "trustctime"),
+        *("untrackedcache", "whitespace"),
+    ),
+    "user": ("name", "email"),
+    "init": ("defaultbranch",),
+    "extensions": ("objectformat", "refstorage", "worktreeconfig"),
+    "remote NAME": ("fetch", "url", "pushurl", "tagopt", "prune", "gh-resolved"),
+    "remote": ("pushdefault",),
+    "branch NAME": ("merge", "remote", "pushremote", "rebase", "description"),
+    "branch": ("autosetupmerge", "autosetuprebase"),
+    "submodule NAME": ("active", "url", "branch", "ignore"),
+    "submodule": ("active",),
+    "pull": ("rebase", "ff"),
+    "push": ("default", "autosetupremote", "followtags"),
+    "fetch": ("prune", "prunetags"),
+    "merge": ("ff", "conflictstyle"),
+    "rebase": ("autostash", "autosquash"),
+    "rerere": ("enabled", "autoupdate"),
+    "lfs": ("repositoryformatversion",),
+    "color": ("ui",),
 }
+"""Keys by section, where NAME is any subsection."""
+_ADDRESSES = ("url", "pushurl")
+_REMOTES = ("remote", "pushremote", "pushdefault")
+_THIS_REPOSITORY = "."
 _FETCHED_BY_GIT_ITSELF = compile_later(
     r"((https?|ssh|git)://[\w.@-]+(:\d+)?/|git@[\w.-]+[:/])[\w./~-]*"
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SettingsLine:
+    text: str
+    header: str
+    """The line with its section."""
+    section: str
+    """A key of `_HARMLESS`, or empty."""
+    name: str
+    """The subsection."""
+    is_continuation: bool
+
+    @property
+    def entry(self) -> tuple[str, str]:
+        """The key in lower case, and the value."""
+        found = _ENTRY.fullmatch(self.text)
+        return (found[1].lower(), found[2]) if found else ("", "")
+
+
 def list_risky_lines(text: str) -> list[tuple[str, str]]:
     """Return all lines that are not known to be harmless, each with its section header."""
-    found: list[tuple[str, str]] = []
-    section, begin, is_continued = "", "", False
+    return [(one.header, one.text) for one, is_harmless in _judge_lines(text) if not is_harmless]
+
+
+def remove_risky_lines(text: str) -> str:
+    """Return the lines that are known to be harmless; empty if no setting is among them."""
+    while list_risky_lines(text):  # again, since a line may name a remote that has just gone
+        text = "\n".join(one.text for one, is_harmless in _judge_lines(text) if is_harmless)
+    return text if any(one.entry[0] for one in _iter_lines(text)) else ""
+
+
+def _judge_lines(text: str) -> list[tuple[_SettingsLine, bool]]:
+    """Return the lines, and whether each is known to be harmless."""
+    lines = tuple(_iter_lines(text))
+    named = (one for one in lines if one.section == "remote NAME" and one.entry[0] == "url")
+    # Git takes a remote without an address for the path of a repository, and runs its hooks.
+    remotes = frozenset((*(one.name for one in named), _THIS_REPOSITORY))
+    return [(one, _is_harmless_line(one, remotes)) for one in lines]
+
+
+def _iter_lines(text: str) -> Iterator[_SettingsLine]:
+    header, section, name, is_continuation = "", "", "", False
     for line in text.split("\n"):
-        if known := _SECTION.fullmatch(line):
-            section, begin = known[1].partition(" ")[0], line
-        elif line.lstrip().startswith("["):
-            section, begin = "", line
-        if is_continued or not _is_harmless_line(section, line):
-            found.append((begin, line))
-        is_continued = line.endswith("\\")
-    return found
+        if line.lstrip().startswith("["):
+            known = None if is_continuation else _SECTION.fullmatch(line)
+            header, name = line, (known[2] or "") if known else ""
+            section = f"{known[1]} NAME" if known and name else known[1] if known else ""
+        yield _SettingsLine(
+            text=line,
+            header=header,
+            section=section if section in _HARMLESS else "",
+            name=name,
+            is_continuation=is_continuation,
+        )
+        is_continuation = line.endswith("\\")
 
 
-def _is_harmless_line(section: str, line: str) -> bool:
-    is_plain = _NEUTRAL.fullmatch(line) or _SECTION.fullmatch(line)
-    return is_plain is not None or _is_harmless_entry(section, line)
-
-
-def _is_harmless_entry(section: str, line: str) -> bool:
-    entry = _ENTRY.fullmatch(line.lower())
-    if not entry or line.endswith("\\"):
+def _is_harmless_line(line: _SettingsLine, remotes: Collection[str]) -> bool:
+    if line.is_continuation:
         return False
-    key, value = entry.groups()
-    if key == "url" and not _FETCHED_BY_GIT_ITSELF.fullmatch(value):
+    is_header = bool(line.section) and line.text == line.header
+    return is_header or bool(_NEUTRAL.fullmatch(line.text)) or _is_harmless_entry(line, remotes)
+
+
+def _is_harmless_entry(line: _SettingsLine, remotes: Collection[str]) -> bool:
+    key, value = line.entry
+    if key not in _HARMLESS.get(line.section, ()) or line.text.endswith("\\"):
         return False
-    return key in _HARMLESS.get(section, ())
+    if key in _ADDRESSES:
+        return _FETCHED_BY_GIT_ITSELF.fullmatch(value) is not None
+    return key not in _REMOTES or value in remotes

@@ -32,6 +32,10 @@ _MERCURIAL = ".hg"
 _HG_SETTINGS = (".hg/hgrc", ".hg/hgrc-not-shared")
 """Mercurial runs hooks and extensions that they name."""
 
+ADDRESS_DIRECTORIES = ("remotes", "branches")
+"""Old places for the addresses of remotes, in a git directory: they may lead to another directory,
+whose hooks would run."""
+
 _MOST_OF_A_KIND = 64
 """Limit of repositories in a repository: a hostile one may have any number of them."""
 
@@ -198,7 +202,8 @@ def _guard_worktree(root: Path, workspace: Path) -> Iterator[GuardedPath]:
 
 
 def _guard_git_directory(git: Path, root: Path) -> Iterator[GuardedPath]:
-    yield from _iter_guards(git / "hooks", "directory")
+    for name in ("hooks", *ADDRESS_DIRECTORIES):
+        yield from _iter_guards(git / name, "directory")
     yield from _iter_guards(git / "config", "file")
     # Git reads it only if the settings say so, but `git sparse-checkout` makes them say so.
     yield from _iter_guards(git / "config.worktree", "file")

@@ -26,7 +26,7 @@ from agentcli.sandbox.contents import (
     make_accessible,
     put_back,
 )
-from agentcli.sandbox.git_paths import list_risky_lines
+from agentcli.sandbox.git_paths import list_risky_lines, remove_risky_lines
 from agentcli.sandbox.placeholders import Placeholder
 from agentcli.sandbox.protect import GuardedPath
 from agentcli.system.files import is_directory
@@ -69,6 +69,8 @@ class GuardedPaths:
             root = next(top for top in tops if parent.is_relative_to(top))
             self._groups.append(_Group(root, parent.relative_to(root).parts, tuple(members)))
         self._placeholders = {one: Placeholder.from_guarded(one) for one in ordered}
+        self._made: set[Path] = set()
+        """What commands made, and may keep changing as long as it runs nothing."""
         self._reader = ContentReader()
 
     def take_snapshot(self) -> Snapshot:
@@ -123,9 +125,15 @@ class GuardedPaths:
     def _undo_in(self, parent: int, group: _Group, *, before: Snapshot) -> Iterator[str]:
         for one in filter(before.__contains__, group.members):
             was, now = before[one], self._read(one, parent)
-            if now != was and not _is_innocent(one.path, was, after=now):
+            if now != was and not self._may_stay(one.path, was, after=now):
                 path = "/".join((*group.parts, one.path.name))
                 yield f"{path} was {self._undo_one(parent, one, before=was, after=now)}"
+
+    def _may_stay(self, path: Path, before: Entry | None, *, after: Entry | None) -> bool:
+        if before is None and _is_innocent(path, after):
+            self._made.add(path)
+            return True
+        return path in self._made and _is_harmless(path, before, after=after)
 
     def _look(self, group: _Group) -> list[tuple[GuardedPath, Entry | None]]:
         with _open(group) as parent:
@@ -146,7 +154,9 @@ class GuardedPaths:
     ) -> str:
         # Of a directory only the entry was recorded: a false one goes, the old cannot come back.
         is_lost = _is_outline(one, before)
-        wanted = None if is_lost else before
+        is_made = before is None or one.path in self._made
+        harmless = _keep_harmless(one.path, after) if is_made else None
+        wanted = None if is_lost else harmless or before
         note = ""
         try:
             if one.kind != "entry" and isinstance(after, FileContent | DirectoryContent):
@@ -155,7 +165,7 @@ class GuardedPaths:
         except OSError as error:
             done = f"changed by the command, and could not be put back: {error.strerror}"
         else:
-            done = _WHAT_WAS_DONE[before is None, is_lost]
+            done = _CLEARED if harmless else _WHAT_WAS_DONE[before is None, is_lost]
         return f"{done}. {_RULE}{note}"
 
 
@@ -166,6 +176,7 @@ _WHAT_WAS_DONE = {
     (False, False): "changed by the command, and has been put back",
     (False, True): "removed or replaced by the command",
 }
+_CLEARED = "written by the command, and settings that can run programs have been removed from it"
 
 
 def _outline(name: str, parent: int) -> Entry | None:
@@ -186,21 +197,31 @@ def _is_outline(one: GuardedPath, before: Entry | None) -> bool:
     return one.kind == "entry" and isinstance(before, DirectoryContent)
 
 
-def _is_innocent(path: Path, before: Entry | None, *, after: Entry | None) -> bool:
+def _is_innocent(path: Path, made: Entry | None) -> bool:
     """Return whether it is what git itself creates from nothing: `git init` must work."""
-    if before is not None:
-        return False
-    match path.name, after:
+    match path.name, made:
         case "config", FileContent(content=content):
             return not list_risky_lines(_decode_text(content))
         case "hooks", DirectoryContent(children=children):
             return all(name.endswith(".sample") for name in children)
+        case (("remotes" | "branches"), DirectoryContent(children=children)):
+            return not children
         case ".git", DirectoryContent():
             return True
         case "HEAD", _:
             # Beside these two it would make the whole workspace a repository of its own.
             return not all((path.parent / name).is_dir() for name in ("objects", "refs"))
     return False
+
+
+def _keep_harmless(path: Path, made: Entry | None) -> Entry | None:
+    """Return settings without what can run a program; None if nothing else is in them.
+
+    Those of one worktree would change what a repository of the user says."""
+    if path.name != "config" or not isinstance(made, FileContent):
+        return None
+    text = remove_risky_lines(_decode_text(made.content))
+    return FileContent(made.mode, text.encode("utf-8", "surrogateescape")) if text else None
 
 
 def _is_harmless(path: Path, before: Entry | None, *, after: Entry | None) -> bool:

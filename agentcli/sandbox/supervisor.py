@@ -21,7 +21,7 @@ from agentcli.sandbox.paths import (
     iter_outermost,
     list_granted,
 )
-from agentcli.sandbox.protect import GrantedProtection, GuardedPath
+from agentcli.sandbox.protect import ADDRESS_DIRECTORIES, GrantedProtection, GuardedPath
 from agentcli.sandbox.restore import GuardedPaths, Snapshot
 from agentcli.system.files import is_directory, is_link, read_regular
 from agentcli.system.repository import find_common_directory, find_git_directory
@@ -302,7 +302,10 @@ def _is_complete(git: Path) -> bool:
 
 
 _OF_LINKED_WORKTREE = "../.."
-_GUARDED = {"hooks": "directory", "config": "file", "config.worktree": "file", "commondir": "file"}
+_GUARDED = {
+    **dict.fromkeys(("hooks", *ADDRESS_DIRECTORIES), "directory"),
+    **dict.fromkeys(("config", "config.worktree", "commondir"), "file"),
+}
 
 
 class NewRepositoryScan:

@@ -169,6 +169,53 @@ def test_repository_can_be_made_and_used(layer: str, tmp_path: Path) -> None:
         assert git(place.workspace, "status", "--porcelain") == ""
 
 
+def test_settings_of_a_new_repository_that_run_nothing_stay(layer: str, tmp_path: Path) -> None:
+    with confined(layer, tmp_path, environ={**os.environ, **IDENTITY}) as place:
+        for name in (".", "new"):
+            place.run(f"git init -q {name} && git -C {name} commit -q --allow-empty -m one")
+        for name in (".", "new"):
+            ran = place.run(
+                f"cd {name} && git remote add origin https://example.org/a/b.git && "
+                "git config branch.main.remote origin && git config pull.rebase true"
+            )
+            assert (ran.code, ran.told) == (0, ())
+        told = place.run("git -C new config core.fsmonitor evil").told
+        told += place.run("git config core.fsmonitor evil").told
+        assert len(told) == 2
+        for name in (".", "new"):
+            assert git(place.workspace / name, "config", "remote.origin.url")
+            assert git(place.workspace / name, "config", "pull.rebase") == "true"
+            assert CANARY not in (place.workspace / name / ".git/config").read_text()
+
+
+WAYS_TO_A_DIRECTORY = {
+    "a branch": "git config branch.main.remote ./other.git;"
+    "git config branch.main.merge refs/heads/main",
+    "a file of a remote": "mkdir -p .git/remotes; echo 'URL: ./other.git' > .git/remotes/origin",
+    "a file of a branch": "mkdir -p .git/branches; echo ./other.git > .git/branches/origin",
+}
+
+
+@pytest.mark.parametrize("name", [".", "new"])
+@pytest.mark.parametrize("way", WAYS_TO_A_DIRECTORY)
+def test_push_from_a_new_repository_runs_no_hook_of_a_command(
+    layer: str, tmp_path: Path, name: str, way: str
+) -> None:
+    with confined(layer, tmp_path, environ={**os.environ, **IDENTITY}) as place:
+        ran = place.run(
+            f"git init -q -b main {name} && cd {name} && git commit -q --allow-empty -m one && "
+            "git init -q --bare other.git && "
+            f"printf '#!/bin/sh\ntouch {tmp_path}/evil\n' > other.git/hooks/pre-receive && "
+            f"chmod +x other.git/hooks/pre-receive && {WAYS_TO_A_DIRECTORY[way]}"
+        )
+        assert ran.code == 0, ran.output
+        place.run("true")
+        for words in (("push",), ("push", "origin", "main")):
+            pushed = ("git", "-C", place.workspace / name, *words)
+            subprocess.run(pushed, capture_output=True, check=False)
+        assert not (tmp_path / "evil").exists()
+
+
 def test_violation_is_told(layer: str, tmp_path: Path) -> None:
     with confined(layer, tmp_path) as place:
         ran = place.run("git init -q .; echo evil > .git/hooks/pre-commit")
@@ -329,7 +376,7 @@ def test_repository_that_git_status_enters_runs_nothing(
         assert ran.code == 0, ran.output
         told = place.run("true").told
     git(workspace, "status")
-    assert [sentence.split(" was made")[0] for sentence in (*ran.told, *told)] == [
+    assert [sentence.split(" was written")[0] for sentence in (*ran.told, *told)] == [
         f"{path}/.git/config"
     ]
     assert not (workspace / "evil").exists()

@@ -278,6 +278,7 @@ def test_command_is_stopped_when_what_is_held_is_replaced_and_its_doings_are_und
 
 
 def test_what_the_person_sets_while_a_command_runs_stays(tmp_path: Path, workspace: Path) -> None:
+    git(workspace, "remote", "add", "origin", tmp_path / "other")
     with confined("bubblewrap", tmp_path) as place:
         started = place.start(f"touch begun; sleep {LIMIT_S}")
         until(workspace / "begun")

@@ -81,8 +81,15 @@ def test_handles_are_closed_with_the_check(git: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
+WHERE_TO_PUSH = """\
+[remote "origin"]
+	url = https://example.org/a.git
+[branch "x"]
+	remote = origin
+	merge = refs/heads/x
+"""
 HARMLESS = {
-    "where to push": ("config", OLD + '[branch "x"]\n\tremote = origin\n\tmerge = refs/heads/x\n'),
+    "where to push": ("config", OLD + WHERE_TO_PUSH),
     "its own directories": ("config.worktree", "[core]\n\tsparseCheckout = true\n"),
     "nothing new": ("commondir", ".\n"),
 }

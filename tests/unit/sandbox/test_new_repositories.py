@@ -19,6 +19,12 @@ def git(*words: object) -> None:
     subprocess.run(["git", *identity, *map(str, words)], check=True, capture_output=True)
 
 
+def read_settings(repository: Path) -> dict[str, str]:
+    words = ("git", "-C", repository, "config", "--local", "--list")
+    listed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    return dict(line.split("=", 1) for line in listed.splitlines())
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     workspace = tmp_path / "workspace"
@@ -79,12 +85,14 @@ def test_new_repository_loses_what_would_run_and_keeps_the_rest(
         git("-C", new, "config", "core.fsmonitor", "evil")
     told += swept(scan)
 
-    assert [sentence.split(" was made")[0] for sentence in told] == [
-        "deep/new/.git/hooks",
-        "deep/new/.git/config",
+    assert [sentence.split(" by the command")[0] for sentence in told] == [
+        "deep/new/.git/hooks was made",
+        "deep/new/.git/config was written",
     ]
     assert not (new / ".git/hooks").exists()
     git("-C", new, "status")
+    assert read_settings(new)["remote.origin.url"] == "git@example.com:a/b.git"
+    assert "core.fsmonitor" not in read_settings(new)
 
 
 def test_clones_and_linked_worktrees_are_left_alone(
@@ -194,8 +202,8 @@ def test_blanks_in_a_pointer_hide_no_repository(
         git("-C", workspace / "made", "config", "core.fsmonitor", "evil")
     told = swept(scan)
     assert len(told) == 1
-    assert "/config was made by the command" in told[0]
-    assert not (workspace / "made" / target / "config").exists()
+    assert "/config was written by the command" in told[0]
+    assert "evil" not in (workspace / "made" / target / "config").read_text()
 
 
 def add_link(root: Path, path: str) -> None:
@@ -218,7 +226,7 @@ def test_repository_that_git_enters_by_itself_is_found_wherever_it_is(
         git("-C", workspace / place, "config", "core.fsmonitor", "evil")
         add_link(workspace, place)
     [told] = swept(scan)
-    assert told.startswith(f"{place}/.git/config was made by the command")
+    assert told.startswith(f"{place}/.git/config was written by the command")
 
 
 def test_any_number_of_repositories_does_not_hide_another(
@@ -231,4 +239,4 @@ def test_any_number_of_repositories_does_not_hide_another(
         git("init", "-q", workspace / "z")
         git("-C", workspace / "z", "config", "core.fsmonitor", "evil")
     [told] = swept(scan)
-    assert told.startswith("z/.git/config was made by the command")
+    assert told.startswith("z/.git/config was written by the command")

@@ -23,6 +23,8 @@ def names(workspace: Path) -> dict[str, str]:
 
 OF_GIT = {
     "hooks": "directory",
+    "remotes": "directory",
+    "branches": "directory",
     "config": "file",
     "config.worktree": "file",
     "commondir": "file",
@@ -224,8 +226,8 @@ def test_places_are_guarded_as_what_they_are(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".git/commondir")
     assert names(tmp_path) == {
         ".agentcli": "directory",
+        **in_directory(".git"),
         ".git/hooks": "file",
-        ".git/config": "file",
         ".git/config.worktree": "directory",
         ".git/commondir": "entry",
         "script.sh": "file",
