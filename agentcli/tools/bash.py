@@ -37,7 +37,11 @@ from agentcli.tools.arguments import (
 from agentcli.tools.command_line import ShellCommand, ShellNote, find_fault, read_command
 from agentcli.tools.contracts import load_spec
 from agentcli.tools.kill import BackgroundKiller, find_killer, signal_directly
-from agentcli.tools.missing_grants import SCANNED_CHARS, explain_failure
+from agentcli.tools.missing_grants import (
+    SCANNED_CHARS,
+    explain_failure,
+    explain_unsaved_settings,
+)
 from agentcli.tools.report import (
     CARD_TAIL_LINES,
     describe_pipe,
@@ -348,6 +352,8 @@ class Bash:
             notes += self._explain_failure(output, call, exit_code=ended.returncode)
         elif call.command.only_sets_up:
             notes += (LASTS_ONCE,)
+        elif self._shells.are_confined and "git" in call.args.command:
+            notes += explain_unsaved_settings(_read_ends(output))
         return report_command(
             call.args.command,
             replace(ended, left_running=left_running),
@@ -361,13 +367,11 @@ class Bash:
     def _explain_failure(
         self, output: BoundedOutput, call: _PendingCommand, *, exit_code: int
     ) -> tuple[str, ...]:
-        shown = output.read_lines().build_excerpt(
-            limit_bytes=SCANNED_CHARS, head_bytes=SCANNED_CHARS // 4
-        )
-        notes = explain_not_started(exit_code, shown.text)
+        text = _read_ends(output)
+        notes = explain_not_started(exit_code, text)
         if notes or not self._shells.are_confined:
             return notes
-        return explain_failure(shown.text, grants=call.grants, workspace=self._root)
+        return explain_failure(text, grants=call.grants, workspace=self._root)
 
     def _seal_later(
         self, call: _PendingCommand, output: BoundedOutput | TerminalOutput, *, pipe: Pipe
@@ -463,6 +467,12 @@ class Bash:
             return self._shells.finish(shell).remarks
 
         self._processes.watch(shell.child, tag=shell.tag, pipe=pipe, then=finish)
+
+
+def _read_ends(output: BoundedOutput) -> str:
+    """Return the beginning and the end of an output, where programs say what failed."""
+    lines = output.read_lines()
+    return lines.build_excerpt(limit_bytes=SCANNED_CHARS, head_bytes=SCANNED_CHARS // 4).text
 
 
 def _build_not_run_error(error: OSError) -> ToolError:

@@ -67,6 +67,10 @@ _SERVICES = compile_later(
     r"System has not been booted with systemd|Failed to connect to (?:system scope )?bus"
     r"|connection to server on socket \S+ failed|local \S+ server through socket"
 )
+_TRACED = compile_later(
+    r"ptrace: Operation not permitted|PTRACE_(?:TRACEME|SEIZE|ATTACH)\b.*Operation not permitted"
+    r"|Could not attach to process|failed to trace|process launch failed: .*ptrace"
+)
 _MAVEN = compile_later(r"Could not create local repository at (/\S+)")
 _OWN_LOOPBACK = compile_later(
     r"(?:localhost|127\.0\.0\.1|::1)\b.{0,80}(?:onnection refused|ould(?:n't| not) connect)"
@@ -192,13 +196,24 @@ def _explain_identity(text: str, grants: Grants) -> Iterator[str]:
             yield _ask_for(f"commands have no credentials for {name}", f"credentials:{name}")
 
 
-def _explain_machine(text: str) -> Iterator[str]:
+def explain_unsaved_settings(text: str) -> tuple[str, ...]:
+    """Return notes on settings that a command of git could not save. It takes that for no failure,
+    and may even claim the opposite."""
+    return tuple(dict.fromkeys(_explain_busy(text[-SCANNED_CHARS:])))
+
+
+def _explain_busy(text: str) -> Iterator[str]:
     for path in _find_paths(_BUSY, text):
         if ".git" in path.parts:
             yield (
                 f"[{path} is protected: commands cannot write it, and nothing can grant that; "
-                "give git the setting for one command with git -c NAME=VALUE]"
+                "name remote and branch in each command, and give git other settings for one "
+                "command with git -c NAME=VALUE]"
             )
+
+
+def _explain_machine(text: str) -> Iterator[str]:
+    yield from _explain_busy(text)
     if found := _MAVEN.search(text):
         own = "mvn -Dmaven.repo.local=$HOME/.m2/repository"
         yield f"[{found[1]} is closed to commands: {own} uses their own home]"
@@ -206,6 +221,8 @@ def _explain_machine(text: str) -> Iterator[str]:
         yield _ask_for("commands are not root, and change nothing of the system", "outside")
     if "Address family not supported" in text:
         yield _ask_for("this sandbox has no sockets of that kind, bubblewrap has", "outside")
+    if _TRACED.search(text):
+        yield _ask_for("commands trace no other programs, so no strace and no gdb", "outside")
     if _SERVICES.search(text):
         yield _ask_for("commands reach no services of the system", "outside")
 

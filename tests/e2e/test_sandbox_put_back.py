@@ -200,6 +200,29 @@ def test_repository_of_the_person_is_left_alone_and_one_of_a_command_is_cleared(
         assert git(workspace / "theirs", "config", "alias.x") == "!true"
 
 
+def test_branch_that_git_could_not_set_up_is_told_although_git_succeeds(
+    tmp_path: Path, workspace: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    git(workspace, "remote", "add", "origin", "https://example.org/a.git")
+    git(workspace, "update-ref", "refs/remotes/origin/side", "HEAD")
+    model = script(
+        home / "s.json", [{"calls": [{"bash": {"command": "git checkout side"}}]}, "done"]
+    )
+    ran = agentcli(
+        *("run", "-o", "stream-json", "-C", workspace, "--model", model),
+        *("--mode", "auto", "--sandbox", "bubblewrap", "x"),
+        home=home,
+    )
+    if ran.code == 3:
+        pytest.skip(f"bubblewrap does not work here: {ran.err}")
+    [told] = [one["model_text"] for one in ran.events if one["type"] == "tool.finished"]
+    assert f"[{workspace}/.git/config is protected" in told
+    assert "name remote and branch in each command" in told
+    assert told.endswith("[exit code 0]")
+
+
 def test_what_was_taken_away_is_kept_after_the_session(tmp_path: Path, workspace: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

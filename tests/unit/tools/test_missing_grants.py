@@ -51,6 +51,8 @@ def test_network_without_a_name_is_noted_too() -> None:
         ("System has not been booted with systemd as init system (PID 1).", "outside"),
         ("Failed to connect to bus: Host is down", "outside"),
         ("useradd: cannot lock /etc/passwd; try again later.", "outside"),
+        ("strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted", "outside"),
+        ("warning: ptrace: Operation not permitted", "outside"),
         ("RTNETLINK answers: Operation not permitted", "outside"),
         ("chown: changing ownership of 'a': Invalid argument", "outside"),
         ('psql: error: connection to server on socket "/run/x/.s.PGSQL.5432" failed', "outside"),
