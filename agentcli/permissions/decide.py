@@ -221,6 +221,19 @@ class PolicyDecider:
         )
         return self._deny(subject) is not None
 
+    def find_asking(
+        self, path: ReachedPath, *, root: Path, named: Sequence[ReachedPath]
+    ) -> PermissionRule | None:
+        """Return the rule that asks about reading this path, for tools that go over many files.
+
+        None if the rule is about one of the `named` paths, too: then the call was asked about."""
+        for rule in (*self._list_rules("ask"), *self._list_rules("judge")):
+            if rule.is_about_reading(path, root) and not any(
+                rule.is_about_reading(one, root) for one in named
+            ):
+                return rule
+        return None
+
     def locate_rule(self, verdict: Verdict) -> str:
         """Return the file and line, or the option, of the rule that gave the verdict."""
         named = (verdict.rule or "").split(", ")

@@ -23,6 +23,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from glob import iglob
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +34,7 @@ from agentcli.permissions.reader_options import split_names
 from agentcli.permissions.readonly import why_words_not_read_only
 from agentcli.permissions.shell import PlainLine, ShellPart
 from agentcli.permissions.subject import KNOWN_TOOLS, SHELL, CallSubject, ReachedPath
+from agentcli.system.files import is_file
 from agentcli.system.grants import covers_host, expand_hosts
 from agentcli.system.hosts import HostPattern, is_special
 from agentcli.system.lazy import compile_later
@@ -56,6 +59,7 @@ Source = Literal[
 _OF_SERVER = "__"
 _GROUPS = {"edit": EDITING, "read": READING}
 _FORM = compile_later(r"([A-Za-z_][\w-]*)(?:\((.*)\))?", re.DOTALL)
+_MOST_EXPANDED = 10_000
 _WRITERS = split_names(
     """chmod chown cp dd install ln mkdir mv patch rm rmdir rsync sed shred tee touch truncate
     unlink"""
@@ -201,6 +205,10 @@ class PermissionRule:
             self._match_paths((reach,), subject) is MatchResult.YES for reach in subject.changed
         )
 
+    def is_about_reading(self, path: ReachedPath, root: Path) -> bool:
+        """Return whether it is about reading this path, with any tool or by a search."""
+        return self.path is not None and bool(self.tools & READING) and self._touches(path, root)
+
     def _match_paths(self, paths: Collection[ReachedPath], subject: CallSubject) -> MatchResult:
         if self.path is None:
             return MatchResult.YES
@@ -227,9 +235,24 @@ class PermissionRule:
             words = re.split(r"[\s;&|<>()`'\"$]+", subject.command)
             return MatchResult.MAYBE if self._names_path(words, subject) else MatchResult.NO
         for part in line.parts:
-            if self._is_about(part) and self._names_path(part.argv[1:], subject):
+            named = (*part.argv[1:], *part.inputs)
+            if self._is_about(part) and self._names_path(named, subject):
+                return MatchResult.YES
+            # The sandbox holds what is denied, whichever way a command comes there.
+            if self.decision != "deny" and self._is_about(part) and self._finds_path(part, subject):
                 return MatchResult.YES
         return MatchResult.NO
+
+    def _finds_path(self, part: ShellPart, subject: CallSubject) -> bool:
+        """Return whether a glob of the command matches a file that this rule is about."""
+        globs = (word.text for word in part.words[1:] if word.is_glob)
+        # `Path.glob` takes no absolute ones.
+        matches = (iglob(one, root_dir=subject.cwd) for one in globs)  # noqa: PTH207
+        found = (subject.cwd / path for paths in matches for path in paths)
+        return any(
+            is_file(path) and self._touches(_reach(path), subject.root)
+            for path in islice(found, _MOST_EXPANDED)
+        )
 
     def _is_about(self, part: ShellPart) -> bool:
         if self.tools & READING:
@@ -238,11 +261,15 @@ class PermissionRule:
 
     def _names_path(self, words: Collection[str], subject: CallSubject) -> bool:
         return any(
-            self._touches(ReachedPath(path, Path(os.path.realpath(path))), subject.root)
+            self._touches(_reach(path), subject.root)
             for word in words
             for text in _iter_path_texts(word)
             for path in (subject.cwd / text, subject.root / text)
         )
+
+
+def _reach(path: Path) -> ReachedPath:
+    return ReachedPath(path, Path(os.path.realpath(path)))
 
 
 def _matches_any_host(patterns: Collection[str], host: str) -> bool:

@@ -37,6 +37,8 @@ class ShellPart:
     """The first of them."""
     source: str
     """The text of the command in the line."""
+    inputs: tuple[str, ...] = ()
+    """The files that are redirected into it."""
     has_assignments: bool = False
     """True if harmless variables are set for it, which are not among the words."""
 
@@ -174,11 +176,13 @@ def _parse_part(line: str, tokens: list[re.Match[str]]) -> ShellPart:
     _check_program((command or tokens)[0])
     words = tuple(_parse_word(token.group()) for token in command if token.lastgroup == "word")
     argv = tuple(word.text for word in words)
+    redirected = (token.group() for token in command if token.lastgroup == "redirection")
     return ShellPart(
         words=words,
         argv=argv,
         program=argv[0],
         source=source,
+        inputs=tuple(one[1:].strip(" \t") for one in redirected if one.startswith("<")),
         has_assignments=len(command) < len(tokens),
     )
 

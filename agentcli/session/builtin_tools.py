@@ -301,6 +301,7 @@ class BuiltinTools:
             readable=self._host.readable.by_tools,
             protected=(*self._host.own.all, *self._host.scripts),
             hides=self._gate.hides,
+            asks_to_read=self._gate.asks_to_read,
             find_temporary=lambda: self._host.temporary,
             added=self.find_added,
             find_unsaved=self._unsaved.find if self._unsaved else None,

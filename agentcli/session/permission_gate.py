@@ -232,6 +232,26 @@ class PermissionGate:
             ReachedPath(path, Path(os.path.realpath(path))), root=root
         )
 
+    @cached_property
+    def asks_to_read(self) -> Callable[[Path, Sequence[Path]], str] | None:
+        """Returns the rule that asks about reading a file, or an empty string; see `Workspace`.
+
+        None without such a rule."""
+        if not any(rule.decision in ("ask", "judge") and rule.path for rule in self._rules):
+            return None
+        from agentcli.permissions.subject import ReachedPath
+
+        root = self._settings.workspace
+
+        def find_rule(path: Path, named: Sequence[Path]) -> str:
+            reached, *others = (
+                ReachedPath(one, Path(os.path.realpath(one))) for one in (path, *named)
+            )
+            rule = self._decider.find_asking(reached, root=root, named=others)
+            return str(rule or "")
+
+        return find_rule
+
     def close(self) -> None:
         self.host.close()
 

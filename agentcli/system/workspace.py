@@ -10,7 +10,7 @@ import re
 import stat
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import cached_property
@@ -151,17 +151,21 @@ class Workspace:
         readable: tuple[Path, ...] = (),
         protected: tuple[Path, ...] = (),
         hides: Callable[[Path], bool] | None = None,
+        asks_to_read: Callable[[Path, Sequence[Path]], str] | None = None,
         find_temporary: Callable[[], TemporaryFiles | None] = lambda: None,
         added: Callable[[], Grants] = lambda: NO_GRANTS,
         find_unsaved: Callable[[Path], UnsavedText | None] | None = None,
     ) -> None:
         """`protected` are paths that are not written, even if they are in the workspace.
-        `hides` says which files searches and hints skip as if they did not exist. `find_temporary`
+        `hides` says which files searches and hints skip as if they did not exist. `asks_to_read`
+        returns the rule that asks about a file, unless it asks about one of the paths that a call
+        names, too; searches leave such files out and say so. `find_temporary`
         returns the temporary files of commands, which tools may read and write, too. `added`
         returns the directories that belong to the workspace by now. `find_unsaved` returns what an
         editor has of a file, if it is not saved."""
         self.root = Path(os.path.realpath(root))
         self._is_denied = hides
+        self.asks_to_read = asks_to_read
         self.readable = tuple(Path(os.path.realpath(path)) for path in readable)
         self._protected = tuple(Path(os.path.realpath(path)) for path in protected)
         self._find_temporary = find_temporary

@@ -109,7 +109,7 @@ class FindFiles:
         if len(lines) < len(dated):
             lines.append(f"[first {len(lines)} of {len(dated)} files; narrow the glob]")
         lines = lines or [await self._explain_nothing(args, scope, finish=finish)]
-        lines += (f"[{note}]" for note in finish.notes())
+        lines += (f"[{note}]" for note in (*finish.notes(), *scope.list_left_out()))
         return Output.of("\n".join(lines), details=details, truncated=details.more)
 
     async def _explain_nothing(

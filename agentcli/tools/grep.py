@@ -229,7 +229,12 @@ class Grep:
     async def run(self, args: GrepArgs, context: ToolContext) -> Output:
         path = args.path or "."
         scope = await asyncio.to_thread(
-            build_scope, self._workspace, path=path, glob=args.glob, granted=context.grants
+            build_scope,
+            self._workspace,
+            path=path,
+            glob=args.glob,
+            granted=context.grants,
+            names_glob=True,
         )
         found: MatchRows | FileCounts
         if args.mode == "content":
@@ -251,7 +256,7 @@ class Grep:
             raise _make_refusal(args, finish.message)
         lines = [*found.lines(), *(f"[{note}]" for note in found.notes())]
         lines = lines or [await self._explain_nothing(args, scope, finish=finish)]
-        lines += (f"[{note}]" for note in finish.notes())
+        lines += (f"[{note}]" for note in (*finish.notes(), *scope.list_left_out()))
         details = Matches(
             target=args.pattern,
             path=path,

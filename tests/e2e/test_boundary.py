@@ -133,6 +133,29 @@ def test_denied_file_is_not_found_by_searches(home: Path, workspace: Path) -> No
     assert "sub/" not in "".join(told[:4])
 
 
+def test_file_that_a_rule_asks_about_is_left_out_of_searches(home: Path, workspace: Path) -> None:
+    (workspace / "keys").mkdir()
+    (workspace / "keys/one").write_text("needle=1\n")
+    (workspace / "a.py").write_text("needle = 3\n")
+    rules = home / "policy.toml"
+    rules.write_text('[[rule]]\ndecision = "ask"\nrule = "read(keys/**)"\n')
+    calls = [
+        {"grep": {"pattern": "needle"}},
+        {"grep": {"pattern": "needle", "mode": "files"}},
+        {"grep": {"pattern": "needle", "glob": "k*/*"}},
+        {"find_files": {"glob": "**/one"}},
+        {"find_files": {"glob": "keys/*"}},
+        {"grep": {"pattern": "needle", "path": "keys"}},
+        {"bash": {"command": "cat < keys/one"}},
+        {"bash": {"command": "cat */one"}},
+    ]
+    told = results(run(home, workspace, calls, "--policy", rules))
+    assert all("needle=" not in text and "one\n" not in text for text in told)
+    assert "a.py" in told[0]
+    assert all("[left out what rule ask read(keys/**) is about" in text for text in told[:5])
+    assert all("requires approval" in text for text in told[5:])
+
+
 def test_directory_that_became_a_link_is_not_followed(home: Path, workspace: Path) -> None:
     outside = home.parent / "outside"
     outside.mkdir()

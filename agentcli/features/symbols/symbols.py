@@ -198,8 +198,9 @@ class Symbols:
         return f"Nothing in the index is called {to_printable(name)}.{hint}"
 
     def _is_shown(self, path: bytes) -> bool:
-        hides = self._workspace.hides
-        return hides is None or not hides(self._workspace.root / os.fsdecode(path))
+        place = self._workspace.root / os.fsdecode(path)
+        hides, asks = self._workspace.hides, self._workspace.asks_to_read
+        return not (hides and hides(place)) and not (asks and asks(place, ()))
 
     def _read_lines(self, path: bytes) -> Sequence[str]:
         """Return the lines of a file; none if it was removed meanwhile."""

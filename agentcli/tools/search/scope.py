@@ -7,8 +7,8 @@ ripgrep gets a filter of file names that is at least as wide, and `admits` decid
 import os
 import re
 import stat
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli.system.files import locate_config_home, locate_home
@@ -43,12 +43,25 @@ class SearchScope:
     """The pattern that paths below `cwd` must match; None for all."""
     hides: Callable[[Path], bool] | None = None
     """Returns whether a path must not be read; None if nothing is hidden."""
+    asks: Callable[[Path], str] | None = None
+    """Returns the rule that asks about a path and was not asked about, or an empty string."""
+    asking: set[str] = field(default_factory=set)
+    """The rules for which something was left out."""
 
     def admits(self, found: bytes) -> bool:
         path = _to_relative(found)
         if self.wanted is not None and not self.wanted.fullmatch(path):
             return False
-        return self.hides is None or not self.hides(self.cwd / path)
+        if self.hides is not None and self.hides(self.cwd / path):
+            return False
+        rule = self.asks(self.cwd / path) if self.asks else ""
+        self.asking.update([rule] if rule else [])
+        return not rule
+
+    def list_left_out(self) -> Iterator[str]:
+        """Yield a note for each rule for which something was left out."""
+        for rule in sorted(self.asking):
+            yield f"left out what rule {rule} is about; to ask the user, name it in path"
 
     def display(self, found: bytes) -> str:
         path = self.prefix + _to_relative(found)
@@ -71,18 +84,34 @@ def _to_relative(found: bytes) -> str:
 
 
 def build_scope(
-    workspace: Workspace, *, path: str, glob: str | None, granted: Grants = NO_GRANTS
+    workspace: Workspace,
+    *,
+    path: str,
+    glob: str | None,
+    granted: Grants = NO_GRANTS,
+    names_glob: bool = False,
 ) -> SearchScope:
-    """Build the scope; raise ToolError if the path is absent or outside, or the glob is invalid."""
+    """Build the scope; raise ToolError if the path is absent or outside, or the glob is invalid.
+
+    With `names_glob`, rules have judged the glob as a path of the call, too."""
     located = workspace.locate(path, granted)
     found = workspace.stat(located)
     if found is None:
         raise workspace.build_missing_error(located)
     if not os.access(located.path, os.R_OK):
         raise ToolError(f"{located.given}: permission denied.")
-    if stat.S_ISREG(found.st_mode):
+    named = [located.path, *([located.path / glob] if glob and names_glob else [])]
+    scope = _build_located(workspace, located, glob=glob, granted=granted, mode=found.st_mode)
+    asks = workspace.asks_to_read
+    return replace(scope, asks=lambda one: asks(one, named)) if asks else scope
+
+
+def _build_located(
+    workspace: Workspace, located: WorkspacePath, *, glob: str | None, granted: Grants, mode: int
+) -> SearchScope:
+    if stat.S_ISREG(mode):
         return _scope_file(workspace, located)
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(mode):
         raise ToolError(f"{located.given} is neither a file nor a directory.")
     try:
         return _scope_directory(workspace, located, glob=glob, granted=granted)

@@ -357,9 +357,22 @@ def test_rule_about_reading_holds_for_commands_that_name_the_path(root: Path) ->
     assert [bench.bash(line).decision for line in ("cat lock", "rm lock", "ls")] == [
         *["allow", "deny", "allow"]
     ]
+    lines = ["wc -l < .env", "wc -l <.env | sort", "sort < src/../.env >/dev/null"]
+    assert [bench.bash(line).decision for line in lines] == ["deny"] * 3
     assert _Bench(root, [_rule("read(src/k)", "deny")], cwd=root / "src").bash(
         "cat k"
     ).decision == ("deny")
+
+
+def test_rule_that_asks_about_reading_holds_for_what_a_glob_matches(root: Path) -> None:
+    (root / "keys").mkdir()
+    (root / "keys/one.pem").touch()
+    (root / "src/one.md").touch()
+    bench = _Bench(root, [_rule("read(keys/**)", "ask"), _rule("read(src/*.pem)", "deny")])
+    lines = ["cat */one.pem", "cat k*/*", "head -1 key?/one.pem src/one.md"]
+    assert [bench.bash(line).rule for line in lines] == ["ask read(keys/**)"] * 3
+    lines = ["cat */one.md", "ls k*", "cat '*/one.pem'"]
+    assert [bench.bash(line).decision for line in lines] == ["allow"] * 3
 
 
 @pytest.mark.parametrize("decision", ["deny", "ask"])

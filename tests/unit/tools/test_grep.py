@@ -1,9 +1,13 @@
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentcli.permissions.decide import CommandConditions, PolicyDecider
+from agentcli.permissions.rules import parse_rule
+from agentcli.permissions.subject import ReachedPath
 from agentcli.system.workspace import Workspace
 from agentcli.tools.grep import Grep, GrepArgs
 from agentcli.tools.search.ripgrep import Ripgrep
@@ -23,6 +27,10 @@ def nobodys_home(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever runs the tests may have rules of their own for all repositories."""
     monkeypatch.setenv("HOME", "/nonexistent")
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+
+
+def _find_no_conditions() -> CommandConditions:
+    raise AssertionError("no command is judged")
 
 
 def refusal(root: Path, engine: Ripgrep, **arguments: Any) -> str:
@@ -373,3 +381,26 @@ def test_details_tell_people_what_was_found(tmp_path: Path, engine: Ripgrep) -> 
     assert output.details == Matches(target="hit", path=".", matches=2, files=1, more=True)
     assert output.truncated
     assert output.error is None
+
+
+def test_what_a_rule_asks_about_is_searched_if_the_call_names_it(
+    tmp_path: Path, engine: Ripgrep
+) -> None:
+    plant(tmp_path, {"keys/one": "hit", "src/keys": "hit", "src/a.py": "hit"})
+    rule = parse_rule("read(keys/**)", "ask", source="user")
+    decider = PolicyDecider(rules=[rule], find_conditions=_find_no_conditions)
+
+    def asks(path: Path, named: Sequence[Path]) -> str:
+        reached, *others = (ReachedPath(one, one) for one in (path, *named))
+        return str(decider.find_asking(reached, root=tmp_path, named=others) or "")
+
+    tool = Grep(workspace=Workspace(tmp_path, asks_to_read=asks), engine=engine)
+
+    def search(**arguments: Any) -> str:
+        return text_of(answer(tool, {"pattern": "hit", "mode": "files", **arguments}))
+
+    note = "[left out what rule ask read(keys/**) is about; to ask the user, name it in path]"
+    assert search() == f"src/a.py\nsrc/keys\n{note}"
+    assert search(path="src") == "src/a.py\nsrc/keys"
+    for named in ({"path": "keys"}, {"path": "keys/one"}, {"glob": "keys/*"}):
+        assert search(**named) == "keys/one"
