@@ -147,6 +147,14 @@ class Dialect(Protocol):
         ...
 
 
+def as_count(value: Json) -> int:
+    """Return the number of something; 0 if it is missing or cannot be one.
+
+    Some servers write whole numbers as floats, or -1 for a number that they do not know."""
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return max(0, int(value)) if is_whole and isinstance(value, int | float) else 0
+
+
 # What several dialects do with the messages of a conversation
 
 

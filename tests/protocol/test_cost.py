@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from agentcli.features.insights.cost import break_down_cost
 from agentcli.session.builder import open_session
 from agentcli.session.requirements import RunRequirements
 from agentcli.types.settings import Settings
-from agentcli.types.spending import NO_SPENDING, sum_spending
+from agentcli.types.spending import NO_SPENDING, Spending, sum_spending
 from tests.support.provider import Reply
 from tests.support.voices import Anthropic, Chat, Gemini, Interactions, Responses, Voice, choir
 
@@ -83,13 +84,71 @@ PRICES: dict[type[Voice], float | None] = {
 }
 
 
-def with_usage(reply: Reply) -> Reply:
+def with_usage(reply: Reply, report: Callable[[Object], Object] = report) -> Reply:
     lines = []
     for line in reply.body.decode().split("\n"):
         kind, _, data = line.partition(": ")
         is_event = kind == "data" and data.startswith("{")
         lines.append(f"data: {json.dumps(report(json.loads(data)))}" if is_event else line)
     return reply.but(body="\n".join(lines).encode())
+
+
+def count_anew(event: Any, count: Callable[[int], int | float]) -> Any:
+    """Return the event with another number for each number of tokens."""
+    match event:
+        case dict():
+            return {
+                key: count(value)
+                if isinstance(value, int) and "token" in key.lower()
+                else count_anew(value, count)
+                for key, value in event.items()
+            }
+        case list():
+            return [count_anew(one, count) for one in event]
+        case _:
+            return event
+
+
+async def spend_on(voice: Voice, directory: Path) -> Spending:
+    settings = Settings(workspace=directory, model=voice.model, sessions=directory / "sessions")
+    session = open_session(settings, listeners=(), requirements=RunRequirements())
+    try:
+        await session.run_turn("hi")
+    finally:
+        await session.close(0)
+    return sum_spending(session.facts)
+
+
+@pytest.mark.parametrize("kind", PRICES, ids=lambda kind: kind.__name__)
+def test_number_of_tokens_that_a_server_does_not_know_is_never_below_zero(
+    kind: type[Voice], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    voice = kind()
+    unknown = with_usage(voice.says(1, "Hi.", []), lambda event: count_anew(event, lambda _: -1))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with choir([voice], [unknown]) as providers:
+        for name, value in providers.environ.items():
+            monkeypatch.setenv(name, value)
+        spent = asyncio.run(spend_on(voice, tmp_path))
+    assert spent.is_estimate
+    assert spent.usage.prompt_tokens > 0
+    assert spent.usage.output_tokens > 0
+    assert (spent.cost_usd or 0) >= 0
+
+
+@pytest.mark.parametrize("kind", PRICES, ids=lambda kind: kind.__name__)
+def test_number_of_tokens_may_be_written_as_a_float(
+    kind: type[Voice], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    voice = kind()
+    written = with_usage(with_usage(voice.says(1, "Hi.", [])), lambda one: count_anew(one, float))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with choir([voice], [written]) as providers:
+        for name, value in providers.environ.items():
+            monkeypatch.setenv(name, value)
+        spent = asyncio.run(spend_on(voice, tmp_path))
+    assert not spent.is_estimate
+    assert spent.usage.output_tokens == OUT + THOUGHT
 
 
 @pytest.mark.parametrize("kind", PRICES, ids=lambda kind: kind.__name__)

@@ -11,7 +11,7 @@ from agentcli.providers.anthropic import provider_tools
 from agentcli.providers.anthropic.errors import make_stream_error
 from agentcli.providers.anthropic.provider_tools import find_hosted_calls, find_sources
 from agentcli.providers.arguments import make_sendable, read_arguments, replace_unpaired
-from agentcli.providers.dialect import Model
+from agentcli.providers.dialect import Model, as_count
 from agentcli.providers.errors import make_cut_error
 from agentcli.types.computer import COMPUTER
 from agentcli.types.deltas import CallDelta, Delta, TextDelta, ThinkingDelta
@@ -139,13 +139,13 @@ class MessagesDecoder:
         written = parts if isinstance(parts, dict) else {}
         thinking = details.get("thinking_tokens") if isinstance(details, dict) else 0
         return Usage(
-            input_tokens=_read_number(self._usage.get("input_tokens")),
-            cache_read_tokens=_read_number(self._usage.get("cache_read_input_tokens")),
-            cache_write_tokens=_read_number(self._usage.get("cache_creation_input_tokens")),
-            long_cache_write_tokens=_read_number(written.get("ephemeral_1h_input_tokens")),
-            output_tokens=_read_number(self._usage.get("output_tokens")),
-            reasoning_tokens=_read_number(thinking),
-            searches=_read_number(hosted.get("web_search_requests")),
+            input_tokens=as_count(self._usage.get("input_tokens")),
+            cache_read_tokens=as_count(self._usage.get("cache_read_input_tokens")),
+            cache_write_tokens=as_count(self._usage.get("cache_creation_input_tokens")),
+            long_cache_write_tokens=as_count(written.get("ephemeral_1h_input_tokens")),
+            output_tokens=as_count(self._usage.get("output_tokens")),
+            reasoning_tokens=as_count(thinking),
+            searches=as_count(hosted.get("web_search_requests")),
         )
 
     def _grow(self, index: Json, delta: Json) -> Sequence[Delta]:
@@ -299,7 +299,3 @@ def _read_opaque_fields(growing: _StreamedBlock) -> dict[str, Json]:
     for name in growing.pieces:
         fields[name] = _read_arguments(growing) if name == "input" else growing.text(name)
     return fields
-
-
-def _read_number(value: Json) -> int:
-    return value if isinstance(value, int) else 0

@@ -14,7 +14,7 @@ from agentcli.providers.arguments import (
     replace_unpaired,
     wrap_arguments,
 )
-from agentcli.providers.dialect import Model
+from agentcli.providers.dialect import Model, as_count
 from agentcli.providers.errors import make_cut_error
 from agentcli.providers.gemini import provider_tools
 from agentcli.providers.gemini.errors import (
@@ -26,7 +26,6 @@ from agentcli.providers.gemini.errors import (
 )
 from agentcli.providers.gemini.provider_tools import find_calls_in_parts, find_grounding
 from agentcli.providers.gemini.values import (
-    as_count,
     as_list,
     as_mapping,
     as_string,

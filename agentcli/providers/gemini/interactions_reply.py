@@ -13,13 +13,12 @@ from agentcli.providers.arguments import (
     replace_unpaired,
     wrap_arguments,
 )
-from agentcli.providers.dialect import STORED, Model
+from agentcli.providers.dialect import STORED, Model, as_count
 from agentcli.providers.errors import make_cut_error
 from agentcli.providers.gemini import provider_tools
 from agentcli.providers.gemini.errors import BLOCKED, describe_reason, make_stream_error
 from agentcli.providers.gemini.provider_tools import find_annotated, find_calls_in_steps
 from agentcli.providers.gemini.values import (
-    as_count,
     as_list,
     as_mapping,
     as_string,

@@ -26,12 +26,6 @@ def as_string(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
-def as_count(value: Json) -> int:
-    """Return the number, or 0 if it is not whole. Some servers write whole numbers as floats."""
-    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    return int(value) if is_whole and isinstance(value, int | float) else 0
-
-
 # Calls in both Gemini protocols: arguments may not be an object, and ids may be missing
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from agentcli.providers.arguments import parse_arguments
-from agentcli.providers.dialect import Model
+from agentcli.providers.dialect import Model, as_count
 from agentcli.providers.strict import OPENAI_ANSWER, find_answer_schema, to_strict
 from agentcli.types.messages import Document, Image, Json, Text
 from agentcli.types.provider import Request
@@ -76,5 +76,4 @@ def restore_arguments(written: str) -> str:
 
 def read_count(data: Json, key: str) -> int:
     """Return a number of tokens; 0 if there is none."""
-    value = data.get(key) if isinstance(data, dict) else None
-    return value if isinstance(value, int) else 0
+    return as_count(data.get(key)) if isinstance(data, dict) else 0
