@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from agentcli.system.lazy import compile_later
 from agentcli.system.strict_json import parse_whole_number
@@ -29,14 +29,17 @@ _VERSION = compile_later(r"/v\d+[a-z0-9]*(?=/|$)")
 
 
 def join_url(base_url: str, path: str) -> str:
-    """Return the full URL. The base may end in a slash, in a version, or in the path itself."""
-    base = base_url.strip().rstrip("/")
-    route, question, query = path.partition("?")
+    """Return the full URL. The base may end in a slash, in a version, or in the path itself.
+
+    Its query, as `?api-version=1`, stays one."""
+    parts = urlsplit(base_url.strip())
+    route, _, query = path.partition("?")
+    query = "&".join(filter(None, (parts.query, query)))
+    base = parts._replace(path=parts.path.rstrip("/"), query="", fragment="").geturl()
     unversioned = _VERSION.sub("", route, count=1)
-    if base.endswith(unversioned):
-        return base + question + query
-    has_version = _VERSION.search(urlsplit(base).path) is not None
-    return base + (unversioned if has_version else route) + question + query
+    if not base.endswith(unversioned):
+        base += unversioned if _VERSION.search(parts.path.rstrip("/")) else route
+    return f"{base}?{query}" if query else base
 
 
 def find_base_url(provider: "Provider", environ: Mapping[str, str]) -> str:
@@ -81,12 +84,22 @@ def is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         has_port = parts.port != 0
-    except ValueError:  # a bracket without its other half, or a port that is none
+        host = _encode_host(parts.hostname or "")
+    except ValueError:  # a bracket without its other half, or a port or host that is none
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port
+    return parts.scheme in ("http", "https") and bool(host) and has_port
+
+
+def _encode_host(host: str) -> str:
+    """Return the host in ASCII. Raise ValueError if no host can be named like that."""
+    return host if host.isascii() else host.encode("idna").decode()
 
 
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+_SENT_AS_THEY_ARE = "%/?:@!$&'()*+,;=[]|~"
+"""The characters of an address, besides letters and digits, that are not encoded: those with a
+meaning in it, and the sign of what is encoded already."""
 
 _PORT_OF_SCHEME = {"http": 80, "https": 443}
 
@@ -120,7 +133,7 @@ class Proxy:
 
 def parse_endpoint(url: str) -> Endpoint:
     parts = urlsplit(url)
-    host = parts.hostname or ""
+    host = _encode_host(parts.hostname or "")
     return Endpoint(
         host=host,
         port=parts.port or _PORT_OF_SCHEME[parts.scheme],
@@ -152,7 +165,7 @@ class Route:
 
         A proxy gets the whole address, unless it only passes on what TLS hides."""
         url = urlsplit(join_url(self._base_url, path))
-        target = url.path + (f"?{url.query}" if url.query else "")
+        target = quote(url.path + (f"?{url.query}" if url.query else ""), safe=_SENT_AS_THEY_ARE)
         host = self.endpoint.authority
         return (f"http://{host}{target}" if self.proxy and not self.endpoint.tls else target), host
 
