@@ -1,4 +1,4 @@
-"""The image in the clipboard of X11, Wayland, macOS or Windows, read by the program of each."""
+"""The clipboard of X11, Wayland, macOS or Windows, by the programs of each: images and text."""
 
 import base64
 import binascii
@@ -99,3 +99,37 @@ def _decode_base64(output: bytes) -> bytes:
         return base64.b64decode(output.strip(), validate=True)
     except binascii.Error:
         return b""
+
+
+# Text is put into it by the first program that is there.
+
+_WRITERS = (
+    ("pbcopy",),
+    ("wl-copy",),
+    ("xclip", "-selection", "clipboard"),
+    ("xsel", "--clipboard", "--input"),
+    ("clip.exe",),
+)
+_COPY_LIMIT_S = 3
+
+
+def copy_text(text: str, workspace: Path) -> str:
+    """Put text into the clipboard. Return the program that did it, or "" if none could."""
+    data = text.encode("utf-8", "replace")
+    done = (one[0] for one in _WRITERS if _feed_program(one, data, workspace=workspace))
+    return next(done, "")
+
+
+def _feed_program(command: Sequence[str], data: bytes, *, workspace: Path) -> bool:
+    try:
+        # Not `run`: a program that holds the clipboard stays, and keeps its streams open.
+        child = own_process.start(
+            command,
+            workspace=workspace,
+            env=own_process.build_user_environment(workspace),
+            stdin=subprocess.PIPE,
+        )
+        child.communicate(data, timeout=_COPY_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return child.returncode == 0

@@ -3,13 +3,12 @@
 import asyncio
 import base64
 import re
-import subprocess
 import time
 from pathlib import Path
 
 from agentcli import __version__
 from agentcli.settings import SETTINGS_FILE, get_user_directory
-from agentcli.system import own_process
+from agentcli.system.clipboard import copy_text
 from agentcli.system.files import shorten_home
 from agentcli.system.git import PLAIN_DIFF, run_git
 from agentcli.system.plain_text import show_controls, to_plain_text
@@ -227,13 +226,6 @@ def find_code_blocks(text: str) -> list[str]:
 
 
 OSC52_BYTES_MAX = 74_000
-CLIPBOARDS = (
-    ("pbcopy",),
-    ("wl-copy",),
-    ("xclip", "-selection", "clipboard"),
-    ("xsel", "--clipboard", "--input"),
-    ("clip.exe",),
-)
 
 
 async def _copy(host: CommandHost, rest: str) -> None:
@@ -265,30 +257,14 @@ def _select_text(host: CommandHost, rest: str) -> str:
 
 def _copy_to_clipboard(host: CommandHost, text: str) -> str:
     """Copy the text. Return what copied it, for the user."""
-    for command in CLIPBOARDS:
-        if _feed_program(command, text, workspace=host.settings.workspace):
-            return command[0]
+    if program := copy_text(text, host.settings.workspace):
+        return program
     data = base64.b64encode(text.encode("utf-8", "replace")).decode()
     if len(data) > OSC52_BYTES_MAX:
         raise UsageError("too large for the terminal's clipboard", hint="/export FILE")
     if not host.write_to_terminal(f"\x1b]52;c;{data}\x1b\\"):
         raise UsageError("no clipboard found", hint="/export FILE")
     return "OSC 52; your terminal may block it"
-
-
-def _feed_program(command: tuple[str, ...], text: str, *, workspace: Path) -> bool:
-    try:
-        # Not `run`: a program that holds the clipboard stays, and keeps its streams open.
-        child = own_process.start(
-            command,
-            workspace=workspace,
-            env=own_process.build_user_environment(workspace),
-            stdin=subprocess.PIPE,
-        )
-        child.communicate(text.encode("utf-8", "replace"), timeout=3)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return child.returncode == 0
 
 
 async def _show_feedback(host: CommandHost, rest: str) -> None:
