@@ -19,11 +19,11 @@ from agentcli.types.messages import Attachment, Document, Image, Text
 from agentcli.types.settings import Settings
 from agentcli.types.words import pluralize
 from agentcli.ui.oneshot.request import read_mentioned_images
+from agentcli.ui.render.wording import choose_window_style
 from agentcli.ui.report import ReportLine, render_bar, write_report
 
 BAR_COLUMNS = 30
 FREE = "free"
-WARN_SHARE, SOON_SHARE = 0.7, 0.85
 """The shares of the window from which its use is a warning, and from which it is urgent."""
 IMAGE_CHARS = 16
 PLACEHOLDER = "PROMPT"
@@ -65,7 +65,7 @@ def render_chart(contents: ContextReport) -> list[ReportLine]:
 def _choose_bar_style(contents: ContextReport) -> str:
     """Return the style of what is used: a warning once the window is nearly full."""
     share = contents.tokens / contents.window_tokens if contents.window_tokens else 0
-    return "failed" if share >= SOON_SHARE else "warning" if share >= WARN_SHARE else "accent"
+    return choose_window_style(share, otherwise="accent")
 
 
 def show_prompt(settings: Settings, prompt: str, *, as_json: bool) -> None:

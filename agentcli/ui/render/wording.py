@@ -459,6 +459,15 @@ def _was_or_were(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
+WARN_SHARE = 0.7
+SOON_SHARE = 0.85
+
+
+def choose_window_style(share: float, *, otherwise: str) -> str:
+    """Return the style for a context that takes this share of the window."""
+    return "failed" if share >= SOON_SHARE else "warning" if share >= WARN_SHARE else otherwise
+
+
 # Calls that a provider made itself while it wrote a reply, in words for the user.
 
 

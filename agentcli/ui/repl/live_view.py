@@ -15,7 +15,7 @@ from prompt_toolkit.utils import get_cwidth
 
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.spending import NO_SPENDING, Spending
-from agentcli.ui.render.wording import format_cost, format_traffic
+from agentcli.ui.render.wording import choose_window_style, format_cost, format_traffic
 from agentcli.ui.repl.approval import ApprovalPrompt
 from agentcli.ui.repl.composer import Composer
 from agentcli.ui.repl.state import ReplState
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 # The toolbar: mode, model, context, cost, branch, background commands, as far as they fit
 
 
-WARN_PERCENT = 70
-SOON_PERCENT = 85
 COUNT_EVERY_S = 10.0
 HINT_COLUMNS = 100
 
@@ -104,15 +102,15 @@ def fit_fields(
     return shown
 
 
+_WARNING_OF_STYLE = {"warning": "!", "failed": "! compact soon"}
+
+
 def _format_context(figures: ToolbarFigures) -> list[ToolbarField]:
     if not figures.context_tokens or not figures.window_tokens:
         return []
-    percent = round(100 * figures.context_tokens / figures.window_tokens)
-    if percent >= SOON_PERCENT:
-        return [("failed", f"ctx {percent}%! compact soon")]
-    return [
-        ("warning", f"ctx {percent}%!") if percent >= WARN_PERCENT else ("dim", f"ctx {percent}%")
-    ]
+    share = figures.context_tokens / figures.window_tokens
+    style = choose_window_style(share, otherwise="dim")
+    return [(style, f"ctx {share:.0%}{_WARNING_OF_STYLE.get(style, '')}")]
 
 
 def _format_spending(figures: ToolbarFigures) -> list[ToolbarField]:

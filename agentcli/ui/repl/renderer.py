@@ -78,6 +78,7 @@ class TranscriptRenderer:
             "mode": _to_live_style(theme.strong),
             "warning": _to_live_style(theme.warning),
             "failed": _to_live_style(theme.failed),
+            "accent": _to_live_style(theme.accent),
             "atom": _to_live_style(theme.accent),
             "prompt": _to_live_style(theme.strong),
         }

@@ -1,8 +1,15 @@
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from agentcli.types.messages import Usage
+from agentcli.types.settings import Settings
 from agentcli.types.spending import Spending
 from agentcli.ui.repl.live_view import ToolbarFigures, build_fields, fit_fields
+from agentcli.ui.repl.renderer import build_renderer
+from agentcli.ui.repl.status import Status
+from tests.unit.ui.repl.test_story import Page
 
 
 def line(figures: ToolbarFigures, width: int) -> str:
@@ -61,3 +68,22 @@ def test_toolbar_warns_of_a_full_context(tokens: int, field: tuple[str, str]) ->
 def test_toolbar_shows_the_mode_of_vi_beside_the_permission_mode() -> None:
     figures = ToolbarFigures(mode="ask", vi_mode="normal", branch="main")
     assert line(figures, 80) == "ask · vi normal · main"
+
+
+def test_every_field_has_a_style_of_the_theme() -> None:
+    figures = replace(
+        FULL,
+        is_confined=False,
+        plan="1/2",
+        vi_mode="normal",
+        activities=("2 agents",),
+        own_status="up",
+    )
+    renderer = build_renderer(
+        Settings(workspace=Path("/nowhere"), theme="dark"),
+        background="",
+        color="always",
+        display=Page(),
+        status=Status(),
+    )
+    assert {style for style, _ in build_fields(figures)} <= set(renderer.build_live_styles())
