@@ -269,8 +269,9 @@ class ProviderErrorKind(StrEnum):
     a kind of its own.
 
     Optional: advice of `triage` in `ADVICE_OF_ENDING`. Editors get a general error for an exit code
-    that is one, and else what `features/acp/conversation` says. `login` refuses CREDENTIALS alone
-    (`features/login/engine`). JSON results name the kind for PROVIDER_FAILED only (`ui/tally`).
+    that is one, and else what `features/acp/conversation` says. `login` stores no key after
+    UNAVAILABLE or a rejected key (`features/login/engine`). JSON results name the kind for
+    PROVIDER_FAILED only (`ui/tally`).
     """
 
     CREDENTIALS = "credentials"  # no key, a rejected key, no permission, no money
