@@ -108,6 +108,7 @@ class BubblewrapSandbox:
         launch = partial(Launcher, _block_session_sockets)
         self._launcher = Lazy(partial(launch, name="bubblewrap launcher"))
         self._inside = Lazy(partial(launch, name="bubblewrap launcher in its network"))
+        self._mounting = Lazy(partial(launch, name="bubblewrap launcher without kept mounts"))
         self._commands: dict[Popen[bytes], _Command] = {}
 
     @property
@@ -182,7 +183,7 @@ class BubblewrapSandbox:
     def close(self) -> None:
         """Release everything. Commands that still run end with the thread that started them."""
         self._supervisor.close()
-        for launcher in (self._launcher.made, self._inside.made):
+        for launcher in (self._launcher.made, self._inside.made, self._mounting.made):
             if launcher is not None:
                 launcher.close()
         self._namespaces.close()
@@ -192,8 +193,10 @@ class BubblewrapSandbox:
             self._network = None
 
     @contextmanager
-    def _open_entrance(self, grants: Grants, mounted: MountState) -> "Iterator[Entrance]":
-        if self.keeps_mounts:
+    def _open_entrance(
+        self, grants: Grants, mounted: MountState, *, keeps_mounts: bool
+    ) -> "Iterator[Entrance]":
+        if keeps_mounts:
             with self._namespaces.open_entrance(grants, mounted) as entrance:
                 yield entrance
         else:
@@ -213,14 +216,17 @@ class BubblewrapSandbox:
         variables = self._paths.complete_environment(env, self._view.temporary)
         loaders = [name for name in variables if name.startswith(_LOADERS)]
         mounts = self._view.find_mounts(grants)
+        # Bubblewrap gives a terminal a name only where it makes the devices itself.
+        keeps_mounts = self.keeps_mounts and not os.isatty(stdio[1])
         options = [
-            *(mounts.options_kept if self.keeps_mounts else mounts.options),
+            *(mounts.options_kept if keeps_mounts else mounts.options),
             *(word for name in loaders for word in ("--setenv", name, variables.pop(name))),
             *("--chdir", str(cwd)),
             *("--json-status-fd", str(status)),
         ]
         try:
-            with ExitStack() as handles, self._open_entrance(grants, mounted) as entrance:
+            opened = self._open_entrance(grants, mounted, keeps_mounts=keeps_mounts)
+            with ExitStack() as handles, opened as entrance:
                 filter_file = _create_memory_file(seccomp.build_program(_FILTER), handles)
                 options_file = _create_memory_file(
                     _join([*options, "--seccomp", str(filter_file)]), handles
@@ -244,6 +250,8 @@ class BubblewrapSandbox:
                     ),
                 )
                 launcher = self._inside if entrance.network is not None else self._launcher
+                if self.keeps_mounts and not keeps_mounts:
+                    launcher = self._mounting  # the other threads may be in kept mounts for good
                 started = launcher.get().start(partial(_start_inside, entrance, start))
         except BaseException:
             os.close(status)

@@ -44,7 +44,10 @@ from agentcli.types.sandbox import TemporaryFiles
 OLDEST_VERSION = landlock_rules.TCP_VERSION
 
 _OWN_PACKAGE = Path(os.path.realpath(__file__)).parents[1]
-_DEVICES = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")))
+_DEVICES = tuple(
+    Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom", "tty")
+)
+"""No harm comes from tty: a command has no terminal, or one of its own."""
 _PROCESSES = Path("/proc")
 _SHARED_MEMORY = Path("/dev/shm")
 _STREAMS = (seccomp.AF_INET, seccomp.AF_INET6)

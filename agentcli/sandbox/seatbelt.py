@@ -46,8 +46,9 @@ _BASE = """\
 (allow file-read* (literal "/") (literal "/dev") (subpath "/dev/fd"))
 (allow file-read* file-write*
   (literal "/dev/null") (literal "/dev/zero") (literal "/dev/random") (literal "/dev/urandom")
-  (literal "/dev/dtracehelper") (literal "/dev/ptmx") (regex #"^/dev/ttys[0-9]+$"))
-(allow file-ioctl (literal "/dev/ptmx") (regex #"^/dev/ttys[0-9]+$"))
+  (literal "/dev/dtracehelper") (literal "/dev/ptmx") (literal "/dev/tty")
+  (regex #"^/dev/ttys[0-9]+$"))
+(allow file-ioctl (literal "/dev/ptmx") (literal "/dev/tty") (regex #"^/dev/ttys[0-9]+$"))
 """
 _NETWORK = """\
 (allow network*)

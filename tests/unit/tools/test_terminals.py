@@ -79,6 +79,31 @@ def test_terminal_is_that_of_the_command_in_every_sandbox(tmp_path: Path, layer:
         in_session(tmp_path, scenario, ground.sandbox, out=ground.kept)
 
 
+OPENS = "{ echo by its usual name >/dev/tty; } && tty && "
+BY_NAME = 'echo by its own name >"$(tty)" && '
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_terminal_is_found_by_its_names(tmp_path: Path, layer: str) -> None:
+    if shutil.which("setsid") is None:
+        pytest.skip("there is no setsid here")
+    # Below Landlock the name leads to a directory of terminals, and the others may be the user's.
+    opens = OPENS + (BY_NAME if layer == "bubblewrap" else "")
+
+    async def scenario(session: Session) -> None:
+        await session.run("echo before")  # the sandbox has kept its mounts by now
+        shown = text(await session.run(f"{opens} echo opened; read", terminal=True))
+        while "opened\n" not in shown:
+            assert "[terminal 1 has ended" not in shown, shown
+            shown += text(await session.send(1))
+        assert "by its usual name" in shown
+        await session.send(1, "\n")
+        assert text(await session.run("echo after")).startswith("after\n")
+
+    with confined(layer, tmp_path) as ground:
+        in_session(tmp_path, scenario, ground.sandbox, out=ground.kept)
+
+
 def test_terminals_end_with_the_session_and_when_their_call_is_stopped(tmp_path: Path) -> None:
     kept, stopped = unique_seconds(), unique_seconds()
 
