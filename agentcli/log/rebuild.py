@@ -17,7 +17,14 @@ from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.checkpoint.trees import StoredEntry, find_differences
 from agentcli.log.paths import SessionPaths
 from agentcli.types.errors import SettingsError
-from agentcli.types.events import Checkpointed, Entry, SessionResumed, SessionStarted, Undone
+from agentcli.types.events import (
+    Checkpointed,
+    Entry,
+    SessionForked,
+    SessionResumed,
+    SessionStarted,
+    Undone,
+)
 from agentcli.types.words import pluralize
 
 COPY_LIMIT_BYTES = 2 * 1024**3
@@ -40,8 +47,23 @@ def rebuild_at(
     source = find_workspace(entries)
     copy_tree(source, into)
     later = [entry for entry in entries if entry.seq > seq]
-    count = restore_changes(later, find_session_store(paths, entries), root=into)
+    try:
+        count = restore_changes(later, find_session_store(paths, entries), root=into)
+    except SettingsError as error:
+        if origin := _find_deleted_origin(paths, entries):
+            raise SettingsError(
+                f"the session {origin} that it was forked from was deleted, and with it the files "
+                "that it had stored",
+                hint=f"see what it did: agentcli trace {paths.id}",
+            ) from error
+        raise
     return f"{source} as it is now, with {pluralize(count, 'path')} restored"
+
+
+def _find_deleted_origin(paths: SessionPaths, entries: Sequence[Entry]) -> str:
+    """Return the session that this one was forked from, if it is gone; else an empty text."""
+    origins = (one.fact.origin for one in entries if isinstance(one.fact, SessionForked))
+    return next((one for one in origins if not (paths.sessions / one).exists()), "")
 
 
 def copy_tree(source: Path, into: Path, *, without: Collection[str] = ()) -> None:
@@ -155,6 +177,24 @@ def find_workspace(entries: Sequence[Entry]) -> Path:
     for workspace in _iter_workspaces(entries):
         return workspace
     raise SettingsError("the log holds no session", hint="agentcli sessions list --all")
+
+
+def keep_states(paths: SessionPaths, entries: Iterable[Entry]) -> None:
+    """Keep the states that these entries stored, also if only this session has them any more."""
+    workspace, kept = Path(), set[tuple[Path, str]]()
+    for entry in entries:
+        match entry.fact:
+            case SessionStarted(workspace=directory) | SessionResumed(workspace=directory):
+                workspace = Path(directory)
+            case Checkpointed() | Undone() as fact:
+                root = Path(fact.root) if fact.root else workspace
+                kept |= {(root, fact.before), (root, fact.after)}
+            case _:
+                pass
+    for root, state in kept:
+        store = find_store(root, paths.sessions)
+        if store.has_objects:
+            store.keep_reference(paths.id, state)
 
 
 def find_session_store(paths: SessionPaths, entries: Sequence[Entry]) -> ObjectStore:

@@ -339,6 +339,8 @@ def copy_session(
     """Create a session that begins as the origin did. Raise SettingsError if it cannot be made.
 
     `until_seq` is the last record they share."""
+    from agentcli.log.rebuild import keep_states
+
     paths = create_session_paths(sessions)
     prev = FIRST_PREV
     try:
@@ -355,6 +357,7 @@ def copy_session(
     shared = next((one.session for one in entries if one.seq == until_seq), origin.id)
     forked = SessionForked(session=paths.id, origin=shared, at_seq=until_seq)
     append_facts(paths, [forked], seq=until_seq, prev=prev)
+    keep_states(paths, (one for one in entries if one.seq <= until_seq))
     return paths
 
 

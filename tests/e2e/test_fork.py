@@ -1,9 +1,11 @@
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentcli.log.audit import audit_log
+from agentcli.log.checkpoint.keep import find_store
 from tests.support.program import Ran, agentcli, script, session_log
 
 pytestmark = pytest.mark.usefixtures("verified_logs", "without_sandbox")
@@ -28,10 +30,13 @@ def workspace(tmp_path: Path, workspace: Path) -> Path:
     return workspace
 
 
+def _model(home: Path) -> tuple[str, str]:
+    return "--model", script(home / "other.json", EDIT_OTHERWISE)
+
+
 def fork(home: Path, *arguments: str | Path) -> Ran:
     origin = min(home.glob(".local/state/agentcli/sessions/*")).name
-    model = script(home / "other.json", EDIT_OTHERWISE)
-    return agentcli("fork", origin, *arguments, "--model", model, home=home)
+    return agentcli("fork", origin, *arguments, *_model(home), home=home)
 
 
 def forked_log(home: Path) -> Path:
@@ -169,6 +174,37 @@ def test_fork_is_replayed_with_the_states_of_its_origin(
     ran = agentcli("replay", copy, *options, home=tmp_path)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(f"{copy}: same (4 ")
+
+
+@pytest.mark.parametrize("arguments", [("--at", "call_2_1"), ()])
+def test_fork_is_replayed_after_its_origin_was_deleted(
+    tmp_path: Path, workspace: Path, arguments: tuple[str, ...]
+) -> None:
+    origin = origin_log(tmp_path).parent.name
+    assert agentcli("fork", origin, *arguments, *_model(tmp_path), home=tmp_path).code == 0
+    copy = forked_log(tmp_path).parent.name
+    assert agentcli("sessions", "delete", origin, "--yes", home=tmp_path).code == 0
+    ran = agentcli("replay", copy, home=tmp_path)
+    assert (ran.code, ran.err) == (0, "")
+    assert agentcli("sessions", "delete", copy, "--yes", home=tmp_path).code == 0
+    assert not list(tmp_path.glob(".local/state/agentcli/checkpoints/*"))
+
+
+def test_fork_without_the_states_of_its_origin_says_that_it_was_deleted(
+    tmp_path: Path, workspace: Path
+) -> None:
+    origin = origin_log(tmp_path).parent.name
+    assert fork(tmp_path, "--at", "call_2_1").code == 0
+    copy = forked_log(tmp_path).parent.name
+    store = find_store(workspace, origin_log(tmp_path).parents[1])
+    shutil.rmtree(store.directory / "refs/agentcli" / copy)  # as in a fork of an older version
+    assert agentcli("sessions", "delete", origin, "--yes", home=tmp_path).code == 0
+    ran = agentcli("replay", copy, home=tmp_path)
+    assert (ran.code, ran.err) == (
+        3,
+        f"error: the session {origin} that it was forked from was deleted, and with it the files "
+        "that it had stored\n  fix: use a copy of the files: --base DIR\n",
+    )
 
 
 def test_fork_of_a_fork_begins_with_the_tree_of_the_first(tmp_path: Path, workspace: Path) -> None:
