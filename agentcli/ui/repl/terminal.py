@@ -123,6 +123,10 @@ T = TypeVar("T")
 BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
 """Terminals that know these show everything in between at once. The others ignore them."""
 
+_HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?12l\x1b[?25h"
+_AROUND_CHANGES = frozenset((_HIDE_CURSOR, _SHOW_CURSOR, "\x1b[?7h", "\x1b[0m"))
+"""What prompt-toolkit writes for each frame, also for one that is like the frame before it."""
+
 FRAME_S = 0.06
 """The time between two frames of what changes by itself. Typed text is shown at once."""
 
@@ -157,12 +161,21 @@ class SynchronizedOutput(Vt100_Output):
     def flush(self) -> None:
         if self._hold_depth or not self._buffer:
             return
+        if self._is_as_before():
+            self._buffer = []
+            return
         self._buffer = [BEGIN_FRAME, *self._buffer, END_FRAME]
         try:
             super().flush()
         except OSError:
             self._buffer = []
             self.is_gone = True
+
+    def _is_as_before(self) -> bool:
+        """Return whether the terminal would be as before: such a frame is not sent."""
+        codes = self._buffer
+        is_cursor_same = codes.count(_HIDE_CURSOR) == codes.count(_SHOW_CURSOR)
+        return is_cursor_same and _AROUND_CHANGES.issuperset(codes)
 
     def write(self, data: str) -> None:
         super().write(data.translate(IN_ASCII) if self._is_ascii else data)

@@ -9,7 +9,7 @@ from prompt_toolkit.data_structures import Point
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.vt100 import Vt100Input
-from prompt_toolkit.layout import Layout, Window
+from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
 
@@ -122,6 +122,38 @@ def test_many_redraws_are_one_frame() -> None:
             return last - first
 
     assert asyncio.run(frames_of_redraws()) == 1
+
+
+def test_frame_like_the_one_before_it_is_not_sent() -> None:
+    written = Written()
+    output = SynchronizedOutput(written)  # type: ignore[arg-type]
+
+    async def go() -> tuple[bytes, bytes]:
+        frames: asyncio.Queue[int] = asyncio.Queue()
+        shown = ["one"]
+        window = Window(FormattedTextControl(lambda: shown[0]))
+        with create_pipe_input() as keys:
+            terminal = Terminal(input=keys, output=output)
+            app = InlineApplication(terminal, layout=Layout(window))
+            app.after_render += lambda app: frames.put_nowait(app.render_counter)
+            running = asyncio.ensure_future(terminal.run(app, pre_run=lambda: None))
+            await frames.get()
+            written.data = b""
+            terminal.redraw()
+            await frames.get()
+            await asyncio.sleep(0)
+            same = written.data
+            shown[0] = "two"
+            terminal.redraw()
+            await frames.get()
+            await asyncio.sleep(0)
+            other = written.data
+            terminal.leave()
+            await running
+        return same, other
+
+    same, other = asyncio.run(go())
+    assert (same, b"two" in other) == (b"", True)
 
 
 class Gone(Written):
