@@ -81,6 +81,10 @@ SUITE = {
 }
 
 
+KEY = "ghp_" + "a1B2" * 9
+INCOMPLETE = {"hidden": RIGHT.replace('"a.txt" = "yes"', f'"a.txt" = "yes {KEY}"')}
+
+
 FILLS = "while :; do head -c 3000000 /dev/zero >> big; sleep 0.05; done"
 FILLING = {
     "fills": RIGHT.replace("check = 'grep -q yes a.txt", f"check = '{FILLS}"),
@@ -96,7 +100,7 @@ class Ground:
 
     def write(self, *names: str) -> None:
         for name in names:
-            (self.suite / f"{name}.toml").write_text({**SUITE, **FILLING}[name])
+            (self.suite / f"{name}.toml").write_text({**SUITE, **FILLING, **INCOMPLETE}[name])
 
     def run(self, *options: str, out: str = "out", sandbox: str = "off", **env: str) -> Ran:
         words = ("eval", self.suite, "--out", out, "--sandbox", sandbox)
@@ -160,6 +164,19 @@ def test_output_that_cannot_be_written_is_named(ground: Ground) -> None:
     (ground.home / "out/attempts").write_text("")
     ran = ground.run("--play", "solution")
     assert (ran.code, "error: cannot write " in ran.err) == (3, True), ran.err
+
+
+def test_copy_of_an_attempt_is_kept_if_its_patch_is_incomplete(ground: Ground) -> None:
+    ground.write("right", "hidden")
+    ran = ground.run("--play", "solution")
+    assert ran.code == 0, ran.err
+    whole, incomplete = (
+        Path(json.loads((ground.home / f"out/batch/tasks/{name}.1/done.json").read_text())["tree"])
+        for name in ("right", "hidden")
+    )
+    assert f"its directory is kept: {incomplete}\n" in ran.err
+    assert not whole.exists()
+    assert KEY in (incomplete / "a.txt").read_text()
 
 
 def test_attempts_are_not_made_twice_and_two_runs_are_compared(ground: Ground) -> None:

@@ -199,7 +199,7 @@ class Evaluation:
         if (known := _load_attempt(stored, key)) is not None:
             return known
         attempt = await self._check_tree(task, done)
-        if done.get("tree"):  # first: it may have filled the disk
+        if done.get("tree") and not _lacks_changes(done):  # first: it may have filled the disk
             shutil.rmtree(done["tree"], ignore_errors=True)
         stored.parent.mkdir(exist_ok=True)
         write_private_json(stored, {"key": key, **asdict(attempt)})
@@ -302,6 +302,11 @@ def _build_attempt(
         duration_s=(done.get("duration_ms") or 0) / 1000,
         session=done.get("session") or "",
     )
+
+
+def _lacks_changes(done: Json) -> bool:
+    """Return whether the batch has told the user to look in the directory, not in the patch."""
+    return done["status"] == "ok" and bool(done.get("not_in_patch"))
 
 
 def _find_error(done: Json) -> str:
