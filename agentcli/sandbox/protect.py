@@ -22,7 +22,11 @@ from agentcli.sandbox.git_paths import (
 from agentcli.sandbox.paths import FindDenied
 from agentcli.system.files import exists, is_directory, is_file, is_link, is_socket
 from agentcli.system.lazy import compile_later
-from agentcli.system.repository import find_common_directory, find_git_directory
+from agentcli.system.repository import (
+    find_common_directory,
+    find_git_directory,
+    is_repository,
+)
 from agentcli.system.reserved import choose_kind
 from agentcli.types.fast_dataclass import dataclass
 
@@ -77,6 +81,9 @@ def find_protection(
         )
     for path in also:
         found += (replace(one, is_lasting=True) for one in _iter_guards(path, choose_kind(path)))
+    if is_bare := is_repository(workspace):
+        own = _guard_git_directory(workspace, workspace)
+        found += (replace(one, is_lasting=True) for one in own)
     for root in find_repositories(workspace, most_searched=_MOST_OF_A_KIND):
         found += (
             _guard_own_worktree(root) if root == workspace else _guard_worktree(root, workspace)
@@ -88,7 +95,7 @@ def find_protection(
         if one.path not in guarded and _is_below(one, tops):
             guarded[one.path] = replace(one, is_lasting=True)
     git = workspace / ".git"
-    has_repository = any(
+    has_repository = is_bare or any(
         one.kind != "entry" and one.path.is_relative_to(git) for one in guarded.values()
     )
     return replace(
@@ -269,7 +276,7 @@ def _protect_outside_repository(workspace: Path) -> Protection:
     if target is None or target.is_relative_to(workspace):
         return Protection(guarded=())
     common = find_common_directory(target)
-    is_linked = target.parent == common / "worktrees" and _is_repository(common)
+    is_linked = target.parent == common / "worktrees" and is_repository(common)
     if is_linked and _points_back(target / "gitdir", git):
         logs = [path for path in (common / "logs",) if is_directory(path)]  # they can be off
         return Protection(
@@ -281,7 +288,7 @@ def _protect_outside_repository(workspace: Path) -> Protection:
             readable=(common,),
             writable=(target, common / "objects", common / "refs", *logs),
         )
-    named = _WORKTREE.search(read_small_text(target / "config")) if _is_repository(target) else None
+    named = _WORKTREE.search(read_small_text(target / "config")) if is_repository(target) else None
     if named and os.path.realpath(target / named[1].strip()) == str(workspace):
         return Protection(
             guarded=tuple(_guard_git_directory(target, workspace)), writable=(target,)
@@ -295,10 +302,6 @@ def _guard_enclosing(workspace: Path) -> Iterator[GuardedPath]:
         if git := find_git_directory(root / ".git"):
             yield from _find_named(git, root)
             return
-
-
-def _is_repository(git: Path) -> bool:
-    return is_file(git / "HEAD") and is_directory(git / "objects") and is_directory(git / "refs")
 
 
 def _points_back(pointer: Path, git: Path) -> bool:

@@ -268,6 +268,7 @@ class Checkpoints:
 
     def _build_keeper(self, root: Path) -> "CheckpointKeeper":
         from agentcli.log.checkpoint.keep import CheckpointKeeper, find_store
+        from agentcli.system.repository import list_bare_parts
         from agentcli.tools.search.ignore import IgnoreRules
 
         sessions = self._paths.sessions
@@ -277,7 +278,10 @@ class Checkpoints:
             root=root,
             name="" if root == self._workspace else str(root),
             scope=partial(IgnoreRules.for_workspace, root),
-            outside=(sessions, sessions.parent / "checkpoints", sessions.parent / "homes"),
+            outside=(
+                *(sessions, sessions.parent / "checkpoints", sessions.parent / "homes"),
+                *list_bare_parts(root),
+            ),
         )
 
 

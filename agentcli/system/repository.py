@@ -151,6 +151,28 @@ def read_pointer(git: Path) -> Path | None:
     return git.parent / os.fsdecode(named) if named and named != content else None
 
 
+PARTS = frozenset(
+    (
+        *("head", "config", "config.worktree", "commondir", "packed-refs", "index", "description"),
+        *("hooks", "objects", "refs", "reftable", "info", "logs", "worktrees", "modules"),
+    )
+)
+"""What git keeps in a git directory, in lower case."""
+
+
+def list_bare_parts(directory: Path) -> tuple[Path, ...]:
+    """Return where git keeps what is its own in a bare repository; nothing if it is none."""
+    if not is_repository(directory):
+        return ()
+    return (directory / "HEAD", *(directory / name for name in PARTS))
+
+
+def is_repository(directory: Path) -> bool:
+    """Return whether it is a git directory by its content: that of a work tree, or a bare one."""
+    has_parts = is_directory(directory / "objects") and is_directory(directory / "refs")
+    return has_parts and is_file(directory / "HEAD")
+
+
 def find_common_directory(git: Path) -> Path:
     """Return the directory with the settings: for a linked worktree, that of its repository."""
     return Path(os.path.realpath(git / os.fsdecode(_read(git / "commondir"))))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.system.files import locate_home as home_of_user
-from agentcli.system.repository import find_git_directory
+from agentcli.system.repository import PARTS, find_git_directory, is_repository
 
 
 def _split_names(text: str) -> tuple[str, ...]:
@@ -215,6 +215,8 @@ _NAMES = frozenset({".git", ".agentcli", "git~1"})
 def is_protected(root: Path, parts: Sequence[str]) -> bool:
     if any(_fold(part) in _NAMES for part in parts):
         return True
+    if parts and _fold(parts[0]) in PARTS and is_repository(root):
+        return True  # a bare one
     elsewhere = _locate_git_directory(root)
     return bool(elsewhere) and tuple(parts[: len(elsewhere)]) == elsewhere
 

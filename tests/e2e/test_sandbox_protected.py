@@ -94,6 +94,36 @@ def test_settings_of_a_repository_stay_as_they_are(layer: str, tmp_path: Path, a
         assert git(place.workspace, "log", "--format=%s") == "first"
 
 
+BARE = {
+    "writes a hook": "echo evil > hooks/post-update; chmod +x hooks/post-update",
+    "replaces the hooks": "mv hooks h; mkdir hooks evil; echo evil > hooks/pre-receive",
+    "removes the hooks": "rm -rf hooks",
+    "writes the settings": "printf '[core]\\n\\tfsmonitor = evil\\n' >> config",
+    "sets by git": "git --git-dir=. config core.pager evil",
+    "redirects to another directory": "mkdir evil; cp -r hooks config evil; echo evil > commondir",
+}
+
+
+@pytest.mark.parametrize("attack", BARE)
+def test_settings_of_a_bare_repository_stay_as_they_are(
+    layer: str, tmp_path: Path, attack: str
+) -> None:
+    source = repository(tmp_path / "source")
+    workspace = tmp_path / "workspace"
+    git(tmp_path, "clone", "-q", "--bare", source, workspace)
+    parts = ("hooks", "config", "commondir", "config.worktree")
+
+    def read() -> dict[str, str]:
+        paths = (one for name in parts for one in (workspace / name, *workspace.glob(f"{name}/*")))
+        return {str(path): path.read_text() for path in paths if path.is_file()}
+
+    before = read()
+    with confined(layer, tmp_path) as place:
+        place.run(BARE[attack])
+    assert read() == before
+    assert git(workspace, "log", "--format=%s") == "first"
+
+
 AWAY = {
     "moves it": "mv .git moved && mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit",
     "replaces it by a link": "mv .git moved; ln -s moved .git; ln -sfn moved .git",

@@ -480,3 +480,13 @@ def test_deleted_session_takes_its_kept_states_along(home: Path, workspace: Path
     session = session_log(home).parent.name
     assert agentcli("sessions", "delete", session, "-y", home=home).code == 0
     assert list(home.glob(".local/state/agentcli/checkpoints/*")) == []
+
+
+def test_what_git_keeps_in_a_bare_repository_is_no_change(home: Path, workspace: Path) -> None:
+    subprocess.run(["git", "init", "-q", "--bare", workspace], check=True)
+    run(home, workspace, {"bash": {"command": "echo x > own; echo x > refs/x; echo x > info/x"}})
+    undone = agentcli("undo", "-C", workspace, home=home)
+    assert undone.code == 0
+    assert "  own: removed" in undone.out
+    assert not (workspace / "own").exists()
+    assert (workspace / "refs/x").exists() and (workspace / "info/x").exists()

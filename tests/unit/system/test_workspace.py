@@ -244,6 +244,18 @@ def test_a_git_directory_with_another_name_is_protected(workspace: Workspace) ->
     assert refusal(workspace.replace, place, b"x", expected=None).startswith("meta/config is prot")
 
 
+@pytest.mark.parametrize("given", ["hooks/pre-receive", "config", "HEAD", "Refs/heads/main"])
+def test_a_bare_repository_is_protected(tmp_path: Path, given: str) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.require_writable(workspace.locate(given))  # in any other directory
+    (tmp_path / "objects").mkdir()
+    (tmp_path / "refs").mkdir()
+    (tmp_path / "HEAD").write_text("ref: refs/heads/main\n")
+    with pytest.raises(ToolError, match="protected"):
+        workspace.require_writable(workspace.locate(given))
+    workspace.require_writable(workspace.locate("main/config"))
+
+
 def test_a_workspace_below_a_protected_name_is_written(tmp_path: Path) -> None:
     (tmp_path / ".agentcli/ws").mkdir(parents=True)
     workspace = Workspace(tmp_path / ".agentcli/ws")
