@@ -42,6 +42,14 @@ SESSIONS: dict[str, tuple[list[Any], list[str]]] = {
         [{"calls": [{"write_file": {"path": "/etc/x", "content": "x"}}]}, "Done."],
         ["--on-deny", "fail"],
     ),
+    "denied call in the workspace": (
+        [{"calls": [{"write_file": {"path": ".git/config", "content": "x"}}]}, "Done."],
+        [],
+    ),
+    "a file that names the workspace": (
+        [bash("cat place"), {"calls": [{"read_file": {"path": "place"}}]}, "Done."],
+        [],
+    ),
     "names of mktemp": ([bash("mktemp; mktemp -d; mktemp --suffix=.py; mktemp -p ."), "Done."], []),
     "names from a template": ([bash("mktemp log.XXXXXX; ls -d log.*"), "Done."], []),
     "a name before a long output": ([bash("mktemp; seq 20000"), "Done."], []),
@@ -60,6 +68,7 @@ SESSIONS: dict[str, tuple[list[Any], list[str]]] = {
 def test_replay_of_what_is_the_same_raises_no_alarm(name: str, home: Path, workspace: Path) -> None:
     replies, options = SESSIONS[name]
     (workspace / "form.json").write_text(SCHEMA)
+    (workspace / "place").write_text(f"prefix = {workspace}/lib\n")
     model = script(home / "s.json", replies)
     run = ["run", "-C", str(workspace), "--mode", "auto", "--model", model, *options, "go"]
     agentcli(*run, home=home, cwd=workspace)

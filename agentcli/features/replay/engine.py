@@ -302,7 +302,13 @@ def replay_session(paths: SessionPaths, options: ReplayOptions) -> ReplayResult:
         )
         again = asyncio.run(stage.play(turns, repeat=repeat))
         then = build_normalizer(places)
-        now = build_normalizer(RecordedPaths(workspaces=(str(workspace),), sessions=(here.id,)))
+        # Recorded verdicts and files may name the recorded paths, too.
+        now = build_normalizer(
+            RecordedPaths(
+                workspaces=(str(workspace), *places.workspaces),
+                sessions=(here.id, *places.sessions),
+            )
+        )
         cut = {number for number, turn in enumerate(turns, start=1) if turn.was_cut}
         return ReplayResult(
             calls=tuple(_compare_calls(turns, again, stubbed=stage.stubbed, then=then, now=now)),
