@@ -16,6 +16,7 @@ from agentcli.log.checkpoint.keep import find_store
 from agentcli.log.checkpoint.store import ObjectStore
 from agentcli.log.checkpoint.trees import StoredEntry, find_differences
 from agentcli.log.paths import SessionPaths
+from agentcli.system.text import to_printable
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import (
     Checkpointed,
@@ -48,7 +49,7 @@ def rebuild_at(
     copy_tree(source, into)
     later = [entry for entry in entries if entry.seq > seq]
     try:
-        count = restore_changes(later, find_session_store(paths, entries), root=into)
+        restored, lost = _restore(later, find_session_store(paths, entries), root=into)
     except SettingsError as error:
         if origin := _find_deleted_origin(paths, entries):
             raise SettingsError(
@@ -57,7 +58,8 @@ def rebuild_at(
                 hint=f"see what it did: agentcli trace {paths.id}",
             ) from error
         raise
-    return f"{source} as it is now, with {pluralize(count, 'path')} restored"
+    words = f"{source} as it is now, with {pluralize(len(restored), 'path')} restored"
+    return f"{words}; left, since no copy was stored: {', '.join(lost)}" if lost else words
 
 
 def _find_deleted_origin(paths: SessionPaths, entries: Sequence[Entry]) -> str:
@@ -97,9 +99,22 @@ def copy_tree(source: Path, into: Path, *, without: Collection[str] = ()) -> Non
 
 def restore_changes(entries: Iterable[Entry], store: ObjectStore, *, root: Path) -> int:
     """Undo below `root` what calls changed in these entries. Return the number of paths."""
+    return len(_restore(entries, store, root=root)[0])
+
+
+def _restore(
+    entries: Iterable[Entry], store: ObjectStore, *, root: Path
+) -> tuple[list[str], list[str]]:
+    """Undo what calls changed. Return the paths that were restored, and those without a copy."""
     changes = merge_changes(store, _list_changes(entries))
     write_entries({path: change.before for path, change in changes.items()}, store, root=root)
-    return len(changes)
+    lost = {path for path, it in changes.items() if it.before and not it.before.has_content}
+    restored = changes.keys() - lost
+    return _list_names(restored), _list_names(lost)
+
+
+def _list_names(paths: Iterable[bytes]) -> list[str]:
+    return [to_printable(os.fsdecode(path)) for path in sorted(paths)]
 
 
 def find_changed_paths(facts: Iterable[Checkpointed], store: ObjectStore) -> tuple[str, ...]:
@@ -146,7 +161,10 @@ def repeat_undo(undone: Undone | Checkpointed, store: ObjectStore, *, root: Path
 def write_entries(
     wanted: Mapping[bytes, StoredEntry | None], store: ObjectStore, *, root: Path
 ) -> None:
-    """Give paths below `root` these states, whatever is there. Raise SettingsError."""
+    """Give paths below `root` these states, whatever is there. Raise SettingsError.
+
+    A file whose content was not stored stays as it is."""
+    wanted = {path: entry for path, entry in wanted.items() if not entry or entry.has_content}
     try:
         modes = _make_writable(root, wanted)
         for path in sorted(wanted, reverse=True):  # the content of a directory before itself
@@ -236,7 +254,7 @@ def _write(store: ObjectStore, root: Path, *, path: str, entry: StoredEntry) -> 
         whole.mkdir(exist_ok=True)
     elif entry.is_link:
         whole.symlink_to(os.fsdecode(store.get("blob", entry.id)))
-    elif entry.has_content:
+    else:
         whole.write_bytes(store.get("blob", entry.id))
         whole.chmod(stat.S_IMODE(entry.mode))
 

@@ -104,3 +104,13 @@ def test_tree_that_is_gone_is_an_error_with_a_way_out(tmp_path: Path, root: Path
     with pytest.raises(SettingsError, match="no longer exists") as raised:
         copy_tree(tmp_path / "none", root)
     assert raised.value.hint == f"put it back: ls -la {tmp_path}"
+
+
+def test_a_file_of_which_no_copy_was_stored_stays_as_it_is(store: ObjectStore, root: Path) -> None:
+    (root / "large").write_text("today's")
+    (root / "other").write_text("2")
+    with store.batch_writes():
+        old = {b"large": StoredEntry.without_content("1"), b"other": kept(store, "1")}
+        new = {b"large": StoredEntry.without_content("2"), b"other": kept(store, "2")}
+    assert restore_changes([changed(store, old, new)], store, root=root) == 1
+    assert files(root) == {"large": "today's", "other": "1"}
