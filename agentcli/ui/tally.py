@@ -1,13 +1,14 @@
 """The totals of a run, added up from its events: the figures of every report and summary."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.evidence import Evidence, Verification
 from agentcli.system.hosts import join_port
+from agentcli.system.text import NotText, decode
 from agentcli.types.answers import AnswerParts
 from agentcli.types.checks import AnswerChecked, Verified, is_file_of_check
 from agentcli.types.errors import Ending, RunOutcome, SettingsError
@@ -208,7 +209,10 @@ class Tally:
 
 
 HIDDEN = "tokens stand for hidden values"
+HIDDEN_INSIDE = "it has hidden values, and is not UTF-8"
 """Why a patch does not reproduce a file."""
+_NOT_IN_PATCH = "# not in this patch, "
+_PLAIN = bytes(byte if byte < 0x80 else ord(" ") for byte in range(256))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +243,7 @@ async def collect_changes(
         (*unstored, *(replace(one, path=session.clean(one.path)) for one in files))
     )
     evidence.replace_unchecked(session.clean(file.path) for file in unchecked)
-    patches = [session.clean(file.patch) for file in files]
+    patches = [_mask_patch(file, session.clean) for file in files]
     reasons = (_find_omission(file, patch) for file, patch in zip(files, patches, strict=True))
     tally.replace_omissions(
         {
@@ -252,11 +256,29 @@ async def collect_changes(
     return CollectedChanges(patch="".join(shown))
 
 
+def _mask_patch(file: "ChangedFile", mask: Callable[[str], str]) -> str:
+    """Return the patch without hidden values. One that has them encoded is left out."""
+    texts = map(_read_as_text, file.read_encoded())
+    if any(mask(text) != text for text in texts):
+        return mask(f"{_NOT_IN_PATCH}{HIDDEN_INSIDE}: {file.path}\n")
+    return mask(file.patch)
+
+
+def _read_as_text(content: bytes) -> str:
+    """Return the text of a file in any encoding, or what a binary one has in plain characters."""
+    try:
+        return decode(content)[0]
+    except NotText:
+        return content.translate(_PLAIN).decode("ascii")
+
+
 def _find_omission(file: "ChangedFile", masked: str) -> str:
     """Return why the masked patch of a file does not reproduce it; empty if it does."""
     if Path(file.path).is_absolute():
         return "outside the workspace"
-    return file.left_out or ("" if masked == file.patch else HIDDEN)
+    if file.left_out or masked == file.patch:
+        return file.left_out
+    return HIDDEN_INSIDE if masked.startswith(_NOT_IN_PATCH) else HIDDEN
 
 
 def build_error_json(

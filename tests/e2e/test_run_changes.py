@@ -147,6 +147,41 @@ def test_result_names_what_the_patch_does_not_reproduce(
     assert json.loads((out / "result.json").read_text())["not_in_patch"] == result["not_in_patch"]
 
 
+KEY = "ghp_" + "a1B2" * 9
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"caf\xe9 " + KEY.encode() + b"\n",
+        b"\0\xe9 " + KEY.encode(),
+        f"key {KEY}\n".encode("utf-16"),
+    ],
+)
+@pytest.mark.parametrize("besides", ["", "; rm a.txt; ln -s k a.txt"])
+def test_patch_holds_no_hidden_value_in_another_encoding(
+    home: Path, workspace: Path, tmp_path: Path, content: bytes, besides: str
+) -> None:
+    out, octal = tmp_path / "out", "".join(f"\\{byte:03o}" for byte in content)
+    call = {"bash": {"command": f"printf '{octal}' > k{besides}"}}
+    (result,) = run(home, workspace, call, options=("--output-dir", out)).events
+    why = "it has hidden values, and is not UTF-8"
+    assert result["not_in_patch"] == [{"path": "k", "reason": why}]
+    patch = (out / "patch.diff").read_text()
+    assert f"# not in this patch, {why}: k\n" in patch
+    assert "GIT binary patch" not in patch
+
+
+def test_patch_has_other_files_in_any_encoding(home: Path, workspace: Path, tmp_path: Path) -> None:
+    before, patch = tmp_path / "before", tmp_path / "p.diff"
+    shutil.copytree(workspace, before)
+    call = {"bash": {"command": "printf 'caf\\351\\n' > k; printf '\\0x' > z"}}
+    (result,) = run(home, workspace, call, options=("--patch", patch)).events
+    assert result["not_in_patch"] == []
+    subprocess.run(["git", "apply", patch], cwd=before, check=True)
+    assert ((before / "k").read_bytes(), (before / "z").read_bytes()) == (b"caf\xe9\n", b"\0x")
+
+
 def test_result_of_a_workspace_that_is_too_large_says_that_the_patch_may_lack_all(
     home: Path, workspace: Path, tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@
 import os
 import zlib
 from base64 import b85encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from agentcli.log.checkpoint.store import ObjectStore
@@ -17,6 +17,7 @@ from agentcli.types.events import Checkpointed, Undone
 from agentcli.types.fast_dataclass import dataclass
 
 _NO_OBJECT = "0" * 40
+_BINARY = "GIT binary patch\n"
 _BINARY_LINE_BYTES = 52
 _NO_CONTENT = "too large or unreadable"
 
@@ -32,6 +33,8 @@ class ChangedFile:
     """Its part of a patch, as `git apply` takes it."""
     left_out: str = ""
     """Why the patch does not reproduce it; empty if it does."""
+    read_encoded: Callable[[], Sequence[bytes]] = tuple
+    """Returns the contents that the patch has encoded, so that nothing can be masked in it."""
 
 
 def merge_changes(
@@ -83,20 +86,32 @@ class _FileChange:
             return ChangedFile(path=shown, added=0, removed=0, patch=note, left_out=_NO_CONTENT)
         if len({entry.is_link for entry in both}) > 1:
             gone, new = replace(self, after=None).describe(), replace(self, before=None).describe()
-            return replace(new, removed=gone.removed, patch=gone.patch + new.patch)
+            return replace(
+                new,
+                removed=gone.removed,
+                patch=gone.patch + new.patch,
+                read_encoded=lambda: (*gone.read_encoded(), *new.read_encoded()),
+            )
         added, removed, content = self._compare()
-        patch = "".join((*self._iter_head(), content))
-        return ChangedFile(path=shown, added=added, removed=removed, patch=patch)
+        return ChangedFile(
+            path=shown,
+            added=added,
+            removed=removed,
+            patch="".join((*self._iter_head(), content)),
+            read_encoded=self._read_both if content.startswith(_BINARY) else tuple,
+        )
+
+    def _read_both(self) -> tuple[bytes, bytes]:
+        return self._read(self.before), self._read(self.after)
 
     def _compare(self) -> tuple[int, int, str]:
         """Return the lines added and removed, and the part of the patch below its header."""
-        old, new = self._read(self.before), self._read(self.after)
+        old, new = self._read_both()
         if old == new:
             return 0, 0, ""
         if not (_is_text(old) and _is_text(new)):
-            return *_count_lines(
-                old, new
-            ), f"GIT binary patch\n{_encode_literal(new)}{_encode_literal(old)}"
+            encoded = f"{_BINARY}{_encode_literal(new)}{_encode_literal(old)}"
+            return *_count_lines(old, new), encoded
         compared = compare(old.decode(), new.decode(), path="", limit_chars=None)
         _, _, hunks = compared.unified.split("\n", 2)
         return compared.added, compared.removed, self._name_sides() + hunks
