@@ -206,7 +206,7 @@ def _read_input(call: ScriptedCall) -> Json:
         return given
     try:
         parsed: Json = parse_json(call.arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return call.arguments
     return parsed
 

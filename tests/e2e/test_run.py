@@ -103,6 +103,7 @@ def test_json_is_the_result_alone(home: Path, workspace: Path) -> None:
 BAD_CALLS: dict[str, dict[str, Any]] = {
     "missing field": {"id": "id-1", "name": "read_file", "input": {}},
     "malformed JSON": {"id": "id-1", "name": "read_file", "arguments": '{"path": "a.t'},
+    "nested too deeply": {"id": "id-1", "name": "read_file", "arguments": "[" * 100_000},
     "unknown tool": {"id": "id-1", "name": "read_fil", "input": {"path": "a.txt"}},
     "extra field": {"id": "id-1", "name": "read_file", "input": {"path": "a.txt", "pth": 1}},
     "wrong enum": {"id": "id-1", "name": "grep", "input": {"pattern": "x", "mode": "lines"}},
@@ -112,6 +113,7 @@ BAD_CALLS: dict[str, dict[str, Any]] = {
 COMPLAINTS = {
     "missing field": "path is missing",
     "malformed JSON": "the arguments are not valid JSON",
+    "nested too deeply": "the arguments are not valid JSON (nested too deeply)",
     "unknown tool": "Did you mean read_file?",
     "extra field": "there is no field pth. Did you mean path?",
     "wrong enum": "mode must be 'content', 'files' or 'count', not \"lines\"",
