@@ -8,7 +8,7 @@ not shown of a cell, such as its metadata, stays as it is.
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agentcli.system.lazy import compile_later
@@ -22,7 +22,9 @@ OUTPUT_CHARS = 4000
 _MARKER = compile_later(
     r"# %%(?: \[(?P<number>[0-9]{1,6})\])?(?: (?P<kind>code|markdown|raw|output))?[ \t]*"
 )
-_INDENT = compile_later(r"\{\r?\n( +)\"")
+_INDENT = compile_later(r"\{(\r?\n)([ \t]+)\"")
+_BLANKS = compile_later(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
 _WITH_IDS = (4, 5)
 """The first version of the format whose cells have ids."""
 
@@ -62,7 +64,7 @@ def rewrite_notebook(data: bytes, text: str) -> bytes:
     notebook = _parse(data)
     cells, is_kept = notebook["cells"], set[int]()
     outputs = _find_outputs(show_notebook(data))
-    new: list[dict[str, Any]] = []
+    new: list[tuple[int | None, dict[str, Any]]] = []
     for shown in _split_cells(text):
         number = shown.number
         if number is not None and not 1 <= number <= len(cells):
@@ -71,19 +73,173 @@ def rewrite_notebook(data: bytes, text: str) -> bytes:
             if number is None or outputs.get(number) != shown.source:
                 raise NotNotebook("keeps the outputs of its cells: only cells can be edited")
         elif number is None:
-            new.append(_make_cell(shown, len(new), notebook=notebook))
+            new.append((None, _make_cell(shown, len(new), notebook=notebook)))
         elif number in is_kept:
             raise NotNotebook(f"would have the cell [{number}] twice: leave the number out")
         else:
             is_kept.add(number)
-            new.append(_change_cell(cells[number - 1], shown))
-    indent = _INDENT.match(data[:100].decode("utf-8", "replace"))
-    written = json.dumps(
-        {**notebook, "cells": new},
-        indent=len(indent[1]) if indent else None,
-        ensure_ascii=data.isascii() and b"\\u" in data,
+            new.append((number, _change_cell(cells[number - 1], shown)))
+    return _write_cells(data, new, cells=cells)
+
+
+def _write_cells(
+    data: bytes,
+    new: Sequence[tuple[int | None, dict[str, Any]]],
+    *,
+    cells: Sequence[dict[str, Any]],
+) -> bytes:
+    """Return the notebook with these cells, each with its number. Nothing else is written anew."""
+    encoding = json.detect_encoding(data)
+    written = data.decode(encoding, "surrogatepass")
+    if written.encode(encoding, "surrogatepass") != data:
+        raise NotNotebook(f"is in {encoding}, which cannot be written back")
+    array = _find_cells(written)
+    style = _choose_style(written, array, escapes=data.isascii() and b"\\u" in data)
+    pieces: list[str] = []
+    before: int | None = None
+    for number, cell in new:
+        if pieces:
+            follows = None not in (number, before) and number == (before or 0) + 1
+            pieces.append(array.get_gap(written, number) if follows else style.separator)
+        if number is None:
+            pieces.append(style.dump(cell, style.line_break))
+        else:
+            span = array.spans[number - 1]
+            old = cells[number - 1]
+            pieces.append(_change_text(written, span, old=old, cell=cell, style=style))
+        before = number
+    body = "".join((style.head, *pieces, style.tail)) if pieces else ""
+    changed = f"{written[: array.start]}{body}{written[array.end :]}"
+    return changed.encode(encoding, "surrogatepass")
+
+
+def _change_text(
+    written: str,
+    span: tuple[int, int],
+    *,
+    old: dict[str, Any],
+    cell: dict[str, Any],
+    style: "_CellStyle",
+) -> str:
+    """Return the text of a cell in which only the values that differ are written anew."""
+    if old.keys() != cell.keys():
+        return style.dump(cell, style.line_break)
+    pieces: list[str] = []
+    at = span[0]
+    for name, (start, end) in _scan_object(written, span[0]).items():
+        if old[name] != cell[name]:
+            pieces += (
+                written[at:start],
+                style.dump(cell[name], f"{style.line_break}{style.indent}"),
+            )
+            at = end
+    return "".join((*pieces, written[at : span[1]]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CellArray:
+    """Where the list of cells is in the text of a notebook, between its brackets."""
+
+    start: int
+    end: int
+    spans: tuple[tuple[int, int], ...]
+
+    def get_gap(self, text: str, number: int | None) -> str:
+        """Return what is between a cell and the one before it. Cells are counted from 1."""
+        assert number is not None
+        return text[self.spans[number - 2][1] : self.spans[number - 1][0]]
+
+
+def _find_cells(text: str) -> _CellArray:
+    """Locate the cells in the text of a notebook, which is valid JSON."""
+    start, _ = _scan_object(text, text.index("{"))["cells"]
+    return _scan_array(text, start + 1)
+
+
+def _scan_object(text: str, at: int) -> dict[str, tuple[int, int]]:
+    """Return where the values of an object are. Of two with the same name, the last one counts."""
+    spans: dict[str, tuple[int, int]] = {}
+    at = _skip_blanks(text, at + 1)
+    while text[at] != "}":
+        key, at = _DECODER.raw_decode(text, at)
+        start = _skip_blanks(text, _skip_blanks(text, at) + 1)
+        end = _DECODER.raw_decode(text, start)[1]
+        spans.pop(key, None)
+        spans[key] = (start, end)
+        at = _skip_blanks(text, end)
+        if text[at] == ",":
+            at = _skip_blanks(text, at + 1)
+    return spans
+
+
+def _scan_array(text: str, start: int) -> _CellArray:
+    spans: list[tuple[int, int]] = []
+    at = _skip_blanks(text, start)
+    while text[at] != "]":
+        end = _DECODER.raw_decode(text, at)[1]
+        spans.append((at, end))
+        at = _skip_blanks(text, end)
+        if text[at] == ",":
+            at = _skip_blanks(text, at + 1)
+    return _CellArray(start=start, end=at, spans=tuple(spans))
+
+
+def _skip_blanks(text: str, at: int) -> int:
+    found = _BLANKS.match(text, at)
+    return found.end() if found else at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CellStyle:
+    """How a notebook writes its cells."""
+
+    head: str
+    """What is before the first cell."""
+    separator: str
+    tail: str
+    indent: str
+    """Empty if everything is in one line."""
+    line_break: str
+    """One with the indentation of a cell."""
+    space: str
+    """What follows a colon, and in one line a comma."""
+    escapes: bool
+    """True if other characters than those of ASCII are escaped."""
+
+    def dump(self, value: Any, line_break: str) -> str:
+        """Return a value as JSON. `line_break` is one with the indentation around the value."""
+        in_lines = bool(self.indent)
+        written = json.dumps(
+            value,
+            indent=self.indent or None,
+            ensure_ascii=self.escapes,
+            separators=("," if in_lines else f",{self.space}", f":{self.space}"),
+        )
+        return written.replace("\n", line_break)  # strings have no line breaks in JSON
+
+
+def _choose_style(text: str, array: _CellArray, *, escapes: bool) -> _CellStyle:
+    outer = _INDENT.match(text)
+    is_empty = not array.spans
+    head = f"{outer[1]}{outer[2] * 2}" if outer else ""
+    tail = f"{outer[1]}{outer[2]}" if outer else ""
+    if not is_empty:
+        head = text[array.start : array.spans[0][0]]
+        tail = text[array.spans[-1][1] : array.end]
+    key_end = text.index('"', text.index('"') + 1) + 1
+    space = " " if text[text.index(":", key_end) + 1] == " " else ""
+    blanks = head.rpartition("\n")[2]
+    has_lines = "\n" in head
+    default = f",{head}" if has_lines else f",{space}"
+    return _CellStyle(
+        head=head,
+        separator=array.get_gap(text, 2) if len(array.spans) > 1 else default,
+        tail=tail,
+        indent=blanks[: len(blanks) // 2] if has_lines else "",
+        line_break=("\r\n" if "\r\n" in head else "\n") + blanks,
+        space=space,
+        escapes=escapes,
     )
-    return (written + "\n" * data.endswith(b"\n")).encode("utf-8", "surrogatepass")
 
 
 def _parse(data: bytes) -> dict[str, Any]:

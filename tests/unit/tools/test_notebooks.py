@@ -184,3 +184,59 @@ def test_marker_in_a_source_is_not_taken_for_a_cell() -> None:
         show_notebook(json.dumps({"cells": [cell("code", "# %%", "x")]}).encode())
     with pytest.raises(NotNotebook, match="more than 50 MB"):
         show_notebook(b" " * (LIMIT_BYTES + 1))
+
+
+PLAIN: dict[str, Any] = {
+    "cells": [
+        cell("markdown", "# Title — ü"),
+        {**cell("code", "y = 2", "z = 2"), "execution_count": None},
+        cell("code", "print()", outputs=[{"output_type": "stream", "text": ["\x1b[1mhi"]}]),
+    ],
+    "metadata": {"small": 0.25, "sign": "<a>"},
+    "nbformat": 4,
+    "nbformat_minor": 4,
+}
+USUAL = json.dumps(PLAIN, indent=1, ensure_ascii=False).encode() + b"\n"
+FORMS = {
+    "usual": USUAL,
+    "in one line": json.dumps(PLAIN).encode(),
+    "compact": json.dumps(PLAIN, separators=(",", ":")).encode(),
+    "with tabs": json.dumps(PLAIN, indent="\t").encode(),
+    "with CRLF": USUAL.replace(b"\n", b"\r\n"),
+    "with a byte order mark": b"\xef\xbb\xbf" + USUAL,
+    "with numbers written otherwise": USUAL.replace(b"0.25", b"2.50e-1").replace(b"1.5", b"1e400"),
+    "with more escapes than needed": USUAL.replace(b'"<a>"', b'"\\u003ca\\/\\u003e"'),
+    "with a name twice": USUAL.replace(b'"small"', b'"small": 1, "small"'),
+    "with blank lines": USUAL.replace(b"  {", b"\n  {") + b"\n\n",
+    "in UTF-16": USUAL.decode().encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_edit_changes_no_other_byte(form: str) -> None:
+    data = FORMS[form]
+    shown = show_notebook(data)
+    assert rewrite_notebook(data, shown) == data
+    is_wide = form == "in UTF-16"
+    old, new = (one.encode("utf-16-le") if is_wide else one.encode() for one in ("y = 2", "y = 3"))
+    assert rewrite_notebook(data, shown.replace("y = 2", "y = 3")) == data.replace(old, new)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_new_and_moved_cells_are_written_like_the_others(form: str) -> None:
+    data = FORMS[form]
+    cells = show_notebook(data).partition("# %% [2]")
+    added = f"# %% code\nnew = 1\n{cells[1]}{cells[2]}{cells[0]}"
+    written = json.loads(rewrite_notebook(data, added))
+    assert [one["source"][0].rstrip("\n") for one in written["cells"]] == [
+        "new = 1",
+        "y = 2",
+        "print()",
+        "# Title — ü",
+    ]
+    assert written["cells"][1:] == [*json.loads(data)["cells"][1:], json.loads(data)["cells"][0]]
+    if form in ("usual", "in one line", "with tabs"):
+        indent = {"usual": 1, "in one line": None, "with tabs": "\t"}[form]
+        again = json.dumps(written, indent=indent, ensure_ascii=form != "usual").encode()
+        assert rewrite_notebook(data, added).rstrip(b"\n") == again
+    assert json.loads(rewrite_notebook(data, "")) == {**json.loads(data), "cells": []}
