@@ -4,6 +4,7 @@ A repository's rules are used without trust, and a regular expression with many 
 forever on a crafted name. This takes at most time proportional to pattern length times name length.
 """
 
+import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -114,6 +115,17 @@ class PathPattern:
         """The one path that the pattern names, perhaps with all below it; empty if it has more."""
         whole = self.glob.removesuffix("/**")
         return "" if re.search(r"[*?\[]", whole) else whole
+
+    def move(self, old: Path, new: Path) -> "PathPattern | None":
+        """Return the pattern for a copy of a directory; None if it is not only about what is in it.
+
+        `old` is a real path. The pattern may be written with links."""
+        fixed = self.literal or str(self.find_start(Path()))
+        real, rest = Path(os.path.realpath(fixed)), self.glob.removeprefix(fixed)
+        is_about_all = real == old and rest in ("", "/**")
+        if is_about_all or not self.glob.startswith("/") or not real.is_relative_to(old):
+            return None
+        return PathPattern(f"{new / real.relative_to(old)}{rest}")
 
     def find_start(self, root: Path) -> Path:
         """Return the directory below which everything lies that the pattern can match."""

@@ -36,6 +36,7 @@ from agentcli.system.grants import (
     parse_directory,
 )
 from agentcli.system.lazy import compile_later
+from agentcli.system.repository import find_main_worktree
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import Effect
@@ -63,6 +64,22 @@ def load_rules(
             hint="--policy FILE, with a file that you can read" if must_exist else f"ls -l {path}",
         ) from None
     return parse_rules(data, path, source=source)
+
+
+def extend_to_worktree(
+    rules: Iterable[PermissionRule], workspace: Path
+) -> tuple[PermissionRule, ...]:
+    """Return the rules, and in a linked worktree also for it those that ask or deny about absolute
+    paths in its main one: it has copies of the same files."""
+    rules = tuple(rules)
+    named = [rule for rule in rules if rule.path and rule.decision != "allow"]
+    absolute = [rule for rule in named if rule.path and rule.path.glob.startswith("/")]
+    found = find_main_worktree(Path(os.path.realpath(workspace))) if absolute else None
+    if found is None:
+        return rules
+    top, main = found
+    moved = ((rule, rule.path.move(main, top)) for rule in absolute if rule.path)
+    return (*rules, *(replace(rule, path=path) for rule, path in moved if path))
 
 
 def parse_rules(data: bytes, path: Path, *, source: Source) -> tuple[PermissionRule, ...]:

@@ -256,14 +256,17 @@ _MODES_BESIDE: Mapping[Mode, Mode] = {"ask": "auto-edit"}
 
 def build_parts_beside(parts: SessionParts, workspace: Path, *, journal: Journal) -> SessionParts:
     """Build the parts of an agent that works in another directory, with a journal of its own."""
+    from agentcli.permissions.policy import extend_to_worktree
+
     configuration, gate = parts.configuration, parts.gate
     mode = _MODES_BESIDE.get(gate.mode, gate.mode)
     agreed = (rule for rule in gate.agreed_rules if rule.lasts in INHERITED)
+    rules = extend_to_worktree((*configuration.rules, *agreed), workspace)
     return build_parts(
         replace(
             configuration,
             settings=replace(parts.settings, workspace=workspace, mode=mode),
-            rules=(*configuration.rules, *agreed),
+            rules=rules,
         ),
         parts.paths,
         journal=journal,

@@ -244,6 +244,10 @@ def load_rules(
 
     None of them leads out of a sandbox that the machine's policy wants."""
     rules = _load_all_rules(settings, project)
+    if rules:
+        from agentcli.permissions.policy import extend_to_worktree
+
+        rules = extend_to_worktree(rules, settings.workspace)
     if not rules or not keeps_sandbox(settings):
         return rules
     return tuple(

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from agentcli.system import own_process
-from agentcli.system.files import is_directory, is_file, read_regular
+from agentcli.system.files import exists, is_directory, is_file, read_regular
 from agentcli.system.git import prepare_git
 from agentcli.system.lazy import compile_later
 from agentcli.system.plain_text import abbreviate
@@ -176,6 +176,18 @@ def is_repository(directory: Path) -> bool:
 def find_common_directory(git: Path) -> Path:
     """Return the directory with the settings: for a linked worktree, that of its repository."""
     return Path(os.path.realpath(git / os.fsdecode(_read(git / "commondir"))))
+
+
+def find_main_worktree(directory: Path) -> tuple[Path, Path] | None:
+    """Return the top of the linked worktree around a directory, and that of its main worktree.
+
+    None if it is in no linked one."""
+    top = next((one for one in (directory, *directory.parents) if exists(one / ".git")), None)
+    git = find_git_directory(top / ".git") if top and is_file(top / ".git") else None
+    common = find_common_directory(git) if git else None
+    if top is None or common is None or common == git or common.name != ".git":
+        return None
+    return top, common.parent
 
 
 def _read(path: Path) -> bytes:

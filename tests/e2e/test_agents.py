@@ -698,3 +698,19 @@ def test_merge_of_a_patch_that_is_killed_is_offered_again_and_undone(crew: Crew)
     undone = agentcli("undo", "-C", crew.workspace, home=crew.home)
     assert undone.code == 0, undone.err
     assert {(crew.workspace / name).read_text() for name in names} == {SHARED}
+
+
+def test_rule_about_a_path_of_the_workspace_holds_for_the_copy_of_an_agent(
+    home: Path, workspace: Path
+) -> None:
+    crew = Crew(home, workspace)
+
+    def read(request: Recorded) -> Reply:
+        if count_replies(request):
+            return priced(anthropic.text("Read it."))
+        return priced(anthropic.call("toolu_1", "read_file", {"path": "shared.txt"}))
+
+    parent = (delegates(1), priced(anthropic.text("Done.")))
+    crew.run(read, *parent, flags=("--deny", f"read({workspace}/shared.txt)"))
+    assert "forbids it" in str(crew.bodies)
+    assert "line 7" not in str(crew.bodies)

@@ -531,3 +531,31 @@ def test_conflict_without_text_names_the_other_version(home: Path, repository: P
     (saved,) = (home / ".local/state/agentcli/sessions").rglob("conflicts/*/*")
     assert saved.read_text().endswith("The other version: " + str(find_tree(home) / "a.txt") + "\n")
     assert (repository / "a.txt").read_text() == "mine\n"
+
+
+def test_rule_about_a_path_of_the_repository_holds_for_its_copy(
+    home: Path, repository: Path
+) -> None:
+    link = home / "link"
+    link.symlink_to(repository)
+    for name in ("keys", "notes"):
+        (repository / name).mkdir()
+        (repository / name / "one").write_text("the value\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "-m", "two")
+    calls = [
+        {"read_file": {"path": "keys/one"}},
+        {"grep": {"pattern": "value"}},
+        {"edit_file": {"path": "a.txt", "old_text": "a", "new_text": "b"}},
+    ]
+    model = script(home / "s.json", [*({"calls": [call]} for call in calls), "Done."])
+    ran = agentcli(
+        *("run", "-C", repository, "-w", "fix", "-o", "stream-json", "--model", model),
+        *("--deny", f"read({link}/keys/**)", "--deny", f"edit({repository}/*.txt)", "go"),
+        home=home,
+    )
+    told = [one["model_text"] for one in ran.events if one["type"] == "tool.finished"]
+    assert f"rule deny read({link}/keys/**) (--deny) forbids it" in told[0]
+    assert "keys" not in told[1]
+    assert "notes/one" in told[1]
+    assert f"rule deny edit({repository}/*.txt) (--deny) forbids it" in told[2]

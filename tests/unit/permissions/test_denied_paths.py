@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.permissions.denied_paths import MOST_PATHS, DeniedPaths
+from agentcli.permissions.path_patterns import PathPattern
 from agentcli.permissions.rules import PermissionRule, When, parse_rule
 from agentcli.types.errors import SettingsError
 
@@ -83,3 +84,24 @@ def test_many_paths_of_one_action_do_not_hide_those_of_the_other(root: Path) -> 
         (root / f"{number}.pem").touch()
     denied = DeniedPaths([_deny("read(*.pem)"), _deny("edit(*.sql)")], root)
     assert denied.find_below(root, "edit") == (root / "db" / "1.sql",)
+
+
+@pytest.mark.parametrize(
+    ("glob", "moved"),
+    [
+        ("/old/a/secrets/**", "/new/a/secrets/**"),
+        ("/old/a.txt", "/new/a.txt"),
+        ("/old/*.pem", "/new/*.pem"),
+        ("/old/a/*/b", "/new/a/*/b"),
+        ("/old/**/x", "/new/**/x"),
+        ("/old/**", None),
+        ("/old", None),
+        ("/older/a", None),
+        ("/elsewhere/*", None),
+        ("a/**", None),
+        ("**/a", None),
+    ],
+)
+def test_pattern_is_moved_to_a_copy_of_what_it_is_about(glob: str, moved: str | None) -> None:
+    pattern = PathPattern(glob).move(Path("/old"), Path("/new"))
+    assert (pattern and pattern.glob) == moved
