@@ -24,7 +24,12 @@ from agentcli.system.files import exists
 from agentcli.system.files import locate_home as home_of_user
 from agentcli.system.grants import find_missing
 from agentcli.system.hosts import name_host
-from agentcli.system.reserved import find_reserved, is_protected
+from agentcli.system.reserved import (
+    find_reserved,
+    is_protected,
+    is_setting_of_mercurial,
+    would_be_in_repository,
+)
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.grants import NO_GRANTS, NO_REQUEST, WITHOUT_SANDBOX, Grants
 from agentcli.types.own_tools import EDITING
@@ -139,17 +144,21 @@ class PolicyDecider:
         find_conditions: Callable[[], CommandConditions],
         is_untrusted: Callable[[], bool] = lambda: False,
         list_own: Callable[[], Sequence[Path]] = tuple,
+        list_guarded: Callable[[Path], Sequence[Path]] = lambda root: (),
         asks_outside: bool = False,
         keeps_sandbox: bool = False,
     ) -> None:
         """`find_conditions` may start a sandbox to find out, so it is called for commands alone.
         `is_untrusted` returns whether text from outside the workspace is in the conversation.
-        `list_own` returns agentcli's directories, which no command is granted. `asks_outside` means
+        `list_own` returns agentcli's directories, which no command is granted. `list_guarded`
+        returns the files and directories below a root that git or Mercurial runs, or reads
+        settings from. `asks_outside` means
         that there is a user to ask about reading a path outside the workspace, which otherwise
         fails. `keeps_sandbox` means that no command may run outside of it."""
         self._rules = list(rules)
         self._find_conditions = find_conditions
         self._list_own = list_own
+        self._list_guarded = list_guarded
         self._is_untrusted = is_untrusted
         self._asks_outside = asks_outside
         self._keeps_sandbox = keeps_sandbox
@@ -259,7 +268,31 @@ class PolicyDecider:
         if subject.caution:
             reason = f"the provider wants you to confirm it: {subject.caution}"
             return Verdict(decision="ask", by="rule", reason=reason)
-        return _asks_about_reserved(subject)
+        return self._ask_about_later(subject)
+
+    def _ask_about_later(self, subject: CallSubject) -> Verdict | None:
+        """Return an `ask` for a file that runs later. No mode and no rule for many files allows
+        it."""
+        if subject.tool not in EDITING or subject.server:
+            return None
+        reserved = find_reserved(subject.root)
+        for reach in subject.paths:
+            for path in (reach.real, reach.written):
+                if why := reserved.why_guarded(path) or self._why_run_later(path, subject):
+                    reason = f"{reach.written} is protected: {why}"
+                    return Verdict(decision="ask", by="rule", reason=reason)
+        return None
+
+    def _why_run_later(self, path: Path, subject: CallSubject) -> str:
+        """Return why git or Mercurial would run a file, or what it names; empty if not."""
+        roots = (subject.root, *subject.added.writable)
+        for root in (one for one in roots if path.is_relative_to(one)):
+            parts = path.relative_to(root).parts
+            if is_setting_of_mercurial(parts) or would_be_in_repository(root, parts):
+                return "settings there can run programs"
+            if any(path.is_relative_to(one) for one in self._list_guarded(root)):
+                return "git runs it, or what it names"
+        return ""
 
     def _ask_if_hidden(self, subject: CallSubject) -> Verdict | None:
         """Return an `ask` if the command hides what it runs and a deny or ask rule may match it."""
@@ -471,17 +504,6 @@ def _why_mode_asks(subject: CallSubject, *, mode: Mode) -> str | None:
         return None
     what = "edits need" if subject.tool in EDITING else f"{subject.tool} needs"
     return f"{what} your OK in {mode} mode"
-
-
-def _asks_about_reserved(subject: CallSubject) -> Verdict | None:
-    """Return an `ask` for a file that runs later. No mode and no rule for many files allows it."""
-    if subject.tool not in EDITING or subject.server:
-        return None
-    reserved = find_reserved(subject.root)
-    for reach in subject.paths:
-        if why := reserved.why_guarded(reach.real) or reserved.why_guarded(reach.written):
-            return Verdict(decision="ask", by="rule", reason=f"{reach.written} is protected: {why}")
-    return None
 
 
 _ACTS = {"look": "look at", "click": "click at", "type": "type at", "navigate": "open"}

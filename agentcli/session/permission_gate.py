@@ -8,7 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,7 +17,7 @@ from agentcli.permissions.masking import EventMasking, restore_answer
 from agentcli.permissions.secrets import Redactor
 from agentcli.session.configuration import Configuration, keeps_sandbox
 from agentcli.session.model import SessionModel
-from agentcli.session.sandbox_host import SandboxHost
+from agentcli.session.sandbox_host import SandboxHost, list_guarded
 from agentcli.settings import RULES_FILE, get_user_directory
 from agentcli.system.files import build_unwritable_error
 from agentcli.system.hosts import join_port
@@ -355,6 +355,7 @@ class PermissionGate:
             find_conditions=self.host.find_conditions,
             is_untrusted=lambda: self._provenance.is_untrusted,
             list_own=lambda: self.host.own.all,
+            list_guarded=cache(list_guarded),
             asks_outside=self.can_ask,
             keeps_sandbox=bool(self._settings.managed) and keeps_sandbox(self._settings),
         )

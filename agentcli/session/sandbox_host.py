@@ -18,6 +18,7 @@ from agentcli.session.context_sources import ReadableFolders, find_readable_fold
 from agentcli.session.directories import OwnDirectories, locate_own_directories
 from agentcli.system.lazy import Lazy
 from agentcli.system.own_process import find_own_program
+from agentcli.system.reserved import is_protected
 from agentcli.types.errors import SettingsError
 from agentcli.types.events import Emit, Warned
 from agentcli.types.sandbox import HostLeases, RunProbe, Sandbox, TemporaryFiles
@@ -36,6 +37,16 @@ if TYPE_CHECKING:
     from agentcli.sandbox.ssh_agent import AgentBrokers
 
 SANDBOX_OFF = "the sandbox is off: commands can change all your files and use the network"
+
+
+def list_guarded(root: Path) -> tuple[Path, ...]:
+    """Return what git and Mercurial run below a root, or take settings from, but for their own
+    directories: hooks in another place, and settings that are included."""
+    from agentcli.sandbox.protect import find_protection
+
+    paths = (one.path for one in find_protection(root).guarded)
+    below = (path for path in paths if path.is_relative_to(root))
+    return tuple(path for path in below if not is_protected(root, path.relative_to(root).parts))
 
 
 class SandboxHost:

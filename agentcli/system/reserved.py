@@ -221,6 +221,32 @@ def is_protected(root: Path, parts: Sequence[str]) -> bool:
     return bool(elsewhere) and tuple(parts[: len(elsewhere)]) == elsewhere
 
 
+_MERCURIAL = (".hg", ("hgrc", "hgrc-not-shared"))
+_OF_A_REPOSITORY = ("HEAD", "objects", "refs", "commondir", "config", "config.worktree", "hooks")
+
+
+def is_setting_of_mercurial(parts: Sequence[str]) -> bool:
+    """Return whether it names the settings of a repository of Mercurial, which run programs."""
+    folder, names = _MERCURIAL
+    named = tuple(map(_fold, parts[-2:]))
+    return len(named) > 1 and named[0] == folder and named[1] in names
+
+
+def would_be_in_repository(root: Path, parts: Sequence[str]) -> bool:
+    """Return whether git would take a directory around this file for a repository, once it exists.
+
+    Git needs no `.git` for that, and runs what the settings there name."""
+    for depth, name in enumerate(parts):
+        directory = root.joinpath(*parts[:depth])
+        has_head, *others = (
+            name == one or os.path.lexists(directory / one)
+            for one in ("HEAD", "objects", "commondir")
+        )
+        if name in _OF_A_REPOSITORY and has_head and any(others):
+            return True
+    return False
+
+
 def _fold(name: str) -> str:
     """Return the name as the least exact file systems compare it.
 

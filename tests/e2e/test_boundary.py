@@ -1,4 +1,5 @@
 import json
+import subprocess
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -154,6 +155,36 @@ def test_file_that_a_rule_asks_about_is_left_out_of_searches(home: Path, workspa
     assert "a.py" in told[0]
     assert all("[left out what rule ask read(keys/**) is about" in text for text in told[:5])
     assert all("requires approval" in text for text in told[5:])
+
+
+def test_tools_write_nothing_that_git_or_mercurial_would_run(home: Path, workspace: Path) -> None:
+    (workspace / ".husky").mkdir()
+    (workspace / ".husky/pre-commit").write_text("true\n")
+    (workspace / "shared.cfg").write_text("[core]\n")
+    (workspace / "bare").mkdir()
+    for name, value in (("core.hooksPath", ".husky"), ("include.path", "../shared.cfg")):
+        subprocess.run(["git", "init", "-q"], cwd=workspace, check=True)
+        subprocess.run(["git", "config", name, value], cwd=workspace, check=True)
+    before = {path: path.read_bytes() for path in workspace.rglob("*") if path.is_file()}
+    protected = (
+        *(".husky/pre-commit", ".husky/new", "shared.cfg", ".hg/hgrc", "sub/.hg/hgrc-not-shared"),
+        *("bare/objects/x", "bare/config", "bare/hooks/pre-receive", "bare/commondir"),
+    )
+    (workspace / "bare/HEAD").write_text("ref: refs/heads/main\n")
+    (workspace / "bare/objects").mkdir()
+    edits = ({"write_file": {"path": path, "content": "evil\n"}} for path in protected)
+    reads = ({"read_file": {"path": path}} for path in (".husky/pre-commit", "shared.cfg"))
+    free = ("hooks/a", "objects/b", "config", "src/HEAD", ".hg/store")
+    others = ({"write_file": {"path": path, "content": "x\n"}} for path in free)
+    calls = [*reads, *edits, *others]
+    told = results(run(home, workspace, calls, "--mode", "auto", "--allow", "edit"))
+    assert ["only a user can approve it" in text for text in told] == [
+        *([False] * 2),
+        *([True] * len(protected)),
+        *([False] * len(free)),
+    ]
+    assert all(path.read_bytes() == content for path, content in before.items())
+    assert all((workspace / path).exists() for path in free)
 
 
 def test_directory_that_became_a_link_is_not_followed(home: Path, workspace: Path) -> None:

@@ -31,6 +31,7 @@ from agentcli.sandbox.paths import is_usable_grant
 from agentcli.session.configuration import load_configuration, load_rules
 from agentcli.session.directories import Directories, OwnDirectories, locate_own_directories
 from agentcli.session.project import load_project, load_project_rules
+from agentcli.session.sandbox_host import list_guarded
 from agentcli.types.errors import SettingsError, UsageError
 from agentcli.types.events import (
     CallFinished,
@@ -201,6 +202,7 @@ def _build_decider(
             prover=prover, is_confined=is_confined, has_sandbox=has_sandbox
         ),
         list_own=lambda: own.all,
+        list_guarded=list_guarded,
         asks_outside=asks_outside,
     )
 
