@@ -187,6 +187,8 @@ def _list_user_settings() -> tuple[Path, ...]:
 # Repositories in the workspace: those that a search finds, and those that git itself enters.
 
 
+BARE_NAMES = ("HEAD", "objects", "refs", "commondir")
+"""The names by which git takes a directory for a repository: the first three, or first and last."""
 SEARCH_DEPTH = 3
 _SEARCH_DIRECTORIES = 2000
 _NOT_SEARCHED = frozenset({"node_modules", ".git", ".venv", "venv", "__pycache__", "target"})
@@ -194,8 +196,23 @@ _NOT_SEARCHED = frozenset({"node_modules", ".git", ".venv", "venv", "__pycache__
 
 def find_repositories(workspace: Path, *, most_searched: int | None = None) -> Iterator[Path]:
     """Yield the workspace, repositories found by a short search, and all that git enters there."""
+    found = (directory for directory, is_bare in _search(workspace) if not is_bare)
+    yield from _follow_links(workspace, islice(found, most_searched))
+
+
+def search_repositories(workspace: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Return the same repositories, and those without a `.git`, of one search."""
+    found = tuple(_search(workspace))
+    tops = (directory for directory, is_bare in found if not is_bare)
+    return (
+        tuple(_follow_links(workspace, tops)),
+        tuple(directory for directory, is_bare in found if is_bare),
+    )
+
+
+def _follow_links(workspace: Path, found: Iterable[Path]) -> Iterator[Path]:
     seen: set[Path] = set()
-    waiting = deque([workspace, *islice(_search(workspace), most_searched)])
+    waiting = deque([workspace, *found])
     while waiting:
         root = waiting.popleft()
         if root not in seen:
@@ -213,11 +230,15 @@ def _find_linked(root: Path, workspace: Path) -> Iterator[Path]:
                 yield linked
 
 
-def _search(workspace: Path) -> Iterator[Path]:
+def _search(workspace: Path) -> Iterator[tuple[Path, bool]]:
+    """Yield repositories below the workspace. True stands for one without a `.git`, which may also
+    be the workspace itself."""
     for directory, entries in search_directories(workspace, but=_NOT_SEARCHED):
-        has_git = any(entry.name == ".git" for entry in entries)
-        if has_git and directory != workspace and _leads_somewhere(directory / ".git"):
-            yield directory
+        names = {entry.name for entry in entries}
+        if ".git" in names and directory != workspace and _leads_somewhere(directory / ".git"):
+            yield directory, False
+        if "HEAD" in names and ("commondir" in names or names.issuperset(BARE_NAMES[:3])):
+            yield directory, True
 
 
 def search_directories(
@@ -258,13 +279,13 @@ _HARMLESS: Mapping[str, Sequence[str]] = {
     "core": (
         *("abbrev", "autocrlf", "bare", "checkstat", "eol", "filemode", "ignorecase", "longpaths"),
         *("logallrefupdates", "precomposeunicode", "quotepath", "repositoryformatversion"),
-        *("safecrlf", "sparsecheckout", "sparsecheckoutcone", "symlinks", "trustctime"),
-        *("untrackedcache", "whitespace"),
+        *("safecrlf", "sharedrepository", "sparsecheckout", "sparsecheckoutcone", "symlinks"),
+        *("trustctime", "untrackedcache", "whitespace"),
     ),
     "user": ("name", "email"),
     "init": ("defaultbranch",),
     "extensions": ("objectformat", "refstorage", "worktreeconfig"),
-    "remote NAME": ("fetch", "url", "pushurl", "tagopt", "prune", "gh-resolved"),
+    "remote NAME": ("fetch", "url", "pushurl", "tagopt", "prune", "mirror", "gh-resolved"),
     "remote": ("pushdefault",),
     "branch NAME": ("merge", "remote", "pushremote", "rebase", "description"),
     "branch": ("autosetupmerge", "autosetuprebase"),
@@ -273,6 +294,7 @@ _HARMLESS: Mapping[str, Sequence[str]] = {
     "pull": ("rebase", "ff"),
     "push": ("default", "autosetupremote", "followtags"),
     "fetch": ("prune", "prunetags"),
+    "receive": ("denynonfastforwards", "denydeletes", "denycurrentbranch"),
     "merge": ("ff", "conflictstyle"),
     "rebase": ("autostash", "autosquash"),
     "rerere": ("enabled", "autoupdate"),

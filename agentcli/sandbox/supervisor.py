@@ -12,7 +12,7 @@ from subprocess import Popen
 from threading import Lock
 
 from agentcli.sandbox.contents import Entry
-from agentcli.sandbox.git_paths import find_repositories
+from agentcli.sandbox.git_paths import BARE_NAMES, search_repositories
 from agentcli.sandbox.limits import CommandLimits, CommandWatch, limit_processes
 from agentcli.sandbox.mounts import MountCheck
 from agentcli.sandbox.paths import (
@@ -153,10 +153,10 @@ class GuardedDirectory:
         self._keeper = keeper
         self._report_loss = paths.report_loss
         self._original = find_original(path)
-        roots = tuple(find_repositories(path))
+        roots, bare = search_repositories(path)
         self._repositories = CompleteRepositories(roots[:_MOST_CHECKED])
         self._scan = NewRepositoryScan(
-            path, known=roots, original=self._original, rejected=paths.rejected
+            path, known=roots, known_bare=bare, original=self._original, rejected=paths.rejected
         )
         self._denied: NewDeniedPaths | None = None
         """None if no rule denies anything."""
@@ -310,14 +310,21 @@ _GUARDED = {
 
 class NewRepositoryScan:
     def __init__(
-        self, workspace: Path, *, known: Iterable[Path], original: OriginalState, rejected: Path
+        self,
+        workspace: Path,
+        *,
+        known: Iterable[Path],
+        known_bare: Iterable[Path] = (),
+        original: OriginalState,
+        rejected: Path,
     ) -> None:
-        """`known` are the tops of the repositories that were there before."""
+        """`known` are the tops of the repositories that were there before. `known_bare` are those
+        without a `.git`."""
         self._workspace = workspace
         self._original = original
         self._since = time.time()
         self._rejected = rejected
-        self._known = {find_git_directory(root / ".git") for root in known}
+        self._known = {*(find_git_directory(root / ".git") for root in known), *known_bare}
         self._looker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="new repositories")
         self._latest: Future[tuple[str, ...]] | None = None
 
@@ -337,19 +344,33 @@ class NewRepositoryScan:
 
     def _sweep(self) -> tuple[str, ...]:
         sentences: list[str] = []
-        for root in find_repositories(self._workspace):
+        roots, bare = search_repositories(self._workspace)
+        for root in roots:
             git = find_git_directory(root / ".git")
             if git is None or git in self._known:
                 continue
             # A `.git` that leads out of the workspace leads to where nothing can be guarded.
             is_inside = git.is_relative_to(self._workspace)
             paths = _iter_guards(git) if is_inside else (GuardedPath(root / ".git", "file"),)
-            guarded = [
-                one for one in paths if _is_of_command(one.path, self._original, since=self._since)
-            ]
-            keeper = GuardedPaths(guarded, roots=(self._workspace,), rejected=self._rejected)
-            sentences += keeper.undo(dict.fromkeys(guarded))
+            sentences += self._clear(one for one in paths if self._is_of_command(one.path))
+        for git in bare:
+            if git not in self._known:
+                # What was a plain file before, of a tool perhaps, has become a setting.
+                is_made = any(self._is_of_command(git / name) for name in BARE_NAMES)
+                paths = _iter_guards(git)
+                sentences += self._clear(
+                    one for one in paths if is_made or self._is_of_command(one.path)
+                )
         return tuple(sentences)
+
+    def _is_of_command(self, path: Path) -> bool:
+        return _is_of_command(path, self._original, since=self._since)
+
+    def _clear(self, paths: Iterable[GuardedPath]) -> tuple[str, ...]:
+        """Remove what can run a program. Return a sentence for each path."""
+        guarded = tuple(paths)
+        keeper = GuardedPaths(guarded, roots=(self._workspace,), rejected=self._rejected)
+        return keeper.undo(dict.fromkeys(guarded))
 
 
 def _is_of_command(path: Path, original: OriginalState, *, since: float) -> bool:

@@ -218,6 +218,43 @@ def test_settings_of_a_new_repository_that_run_nothing_stay(layer: str, tmp_path
             assert CANARY not in (place.workspace / name / ".git/config").read_text()
 
 
+BARE_SETTINGS = """\
+[core]
+	repositoryformatversion = 0
+	bare = false
+	worktree = .
+	fsmonitor = touch {}
+"""
+BECOMING_BARE = {
+    "by commands": (
+        "echo 'ref: refs/heads/main' > HEAD",
+        "mkdir objects refs; cp {settings} config",
+    ),
+    "by a file that was there": (
+        "cp {settings} config; echo 'ref: refs/heads/main' > HEAD",
+        "mkdir objects refs",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [".", "sub"])
+@pytest.mark.parametrize("way", BECOMING_BARE)
+def test_directory_that_becomes_a_repository_runs_nothing(
+    layer: str, tmp_path: Path, name: str, way: str
+) -> None:
+    with confined(layer, tmp_path) as place:
+        directory = place.workspace / name
+        directory.mkdir(exist_ok=True)
+        settings = place.workspace / "settings"
+        settings.write_text(BARE_SETTINGS.format(tmp_path / "evil"))
+        for command in BECOMING_BARE[way]:
+            place.run(command.format(settings=settings), cwd=name)
+        place.run("true")
+        words = ("git", "-C", directory, "status")
+        subprocess.run(words, capture_output=True, check=False)
+        assert not (tmp_path / "evil").exists()
+
+
 WAYS_TO_A_DIRECTORY = {
     "a branch": "git config branch.main.remote ./other.git;"
     "git config branch.main.merge refs/heads/main",
