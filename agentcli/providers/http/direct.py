@@ -339,7 +339,7 @@ class DirectSocket:
                 kind=ProviderErrorKind.CUT,
             )
         try:
-            if not 200 <= answer.head.status < 300:
+            if not answer.head.is_success:
                 raise await self._build_failure(answer)
         except BaseException:
             answer.link.drop()
@@ -410,7 +410,10 @@ class DirectSocket:
             data = await answer.link.read(deadline - answer.link.loop.time())
             if not data:
                 break
-            body += answer.read_body(data)
+            try:
+                body += answer.read_body(data)
+            except ConnectionBroken:  # its status counts, although its body is broken
+                break
         text = body[:LIMIT_ERROR_BYTES].decode("utf-8", "replace")
         try:
             return HttpError(head.status, head.headers, body=json.loads(text))
@@ -489,8 +492,18 @@ class _HttpAnswer:
 def _build_answer(
     link: HttpConnection, response: ResponseReader, *, head: ResponseHead, first: bytes
 ) -> _HttpAnswer:
-    plain = build_decompressor(head.headers.get("content-encoding", ""))
-    return _HttpAnswer(link=link, response=response, head=head, plain=plain, first=plain(first))
+    try:
+        plain = build_decompressor(head.headers.get("content-encoding", ""))
+        first = plain(first)
+    except ConnectionBroken:
+        if head.is_success:
+            raise
+        plain, first = _discard, b""  # the status says enough
+    return _HttpAnswer(link=link, response=response, head=head, plain=plain, first=first)
+
+
+def _discard(data: bytes) -> bytes:
+    return b""
 
 
 async def _iter_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Sequence[Event]]:

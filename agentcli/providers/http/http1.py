@@ -81,6 +81,10 @@ class ResponseHead:
     is_http_1_1: bool
 
     @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
     def is_chunked(self) -> bool:
         return "chunked" in self.headers.get("transfer-encoding", "").lower()
 

@@ -179,6 +179,20 @@ def test_answer_that_cannot_be_unpacked_is_told(encoding: str, words: str) -> No
         ask(provider)
 
 
+@pytest.mark.parametrize("chunk_bytes", [None, 1])
+@pytest.mark.parametrize("encoding", ["br", "gzip"])
+def test_status_of_an_error_that_cannot_be_unpacked_is_told(
+    encoding: str, chunk_bytes: int | None
+) -> None:
+    packed = answer({"error": "x"}, status=401, headers={"content-encoding": encoding})
+    with (
+        Provider([packed.but(framing="chunked", chunk_bytes=chunk_bytes)]) as provider,
+        pytest.raises(HttpError) as caught,
+    ):
+        ask(provider)
+    assert caught.value.status == 401
+
+
 def test_error_comes_with_its_body() -> None:
     reply = answer({"error": {"message": "no"}}, status=429, headers={"Retry-After": "3"})
     with Provider([reply]) as provider, pytest.raises(HttpError) as caught:
