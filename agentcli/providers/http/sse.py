@@ -38,7 +38,9 @@ class EventStream:
         self._data: list[bytes] = []
         self._data_bytes = 0
         self._bare: list[bytes] = []
-        """The lines of a JSON document in the place of an event, as some servers send an error."""
+        """The lines of a JSON document in the place of an event, as some servers send an error.
+
+        Others send it in a field of its own, `error:`, as llama.cpp did until late in 2025."""
         self._is_first_line = True
         self._after_return = False
         """True if the last chunk ended in \\r: a \\n at the start of the next belongs to it."""
@@ -59,6 +61,8 @@ class EventStream:
                 self._add(line[5:].removeprefix(b" "))
             elif line == b"data":
                 self._add(b"")
+            elif line.startswith(b"error:"):
+                self._add_bare(b'{"error":' + line[6:] + b"}")
             elif line:
                 self._add_bare(line)
             else:

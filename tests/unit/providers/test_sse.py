@@ -46,6 +46,14 @@ def test_error_without_a_field_name_is_an_event(text: Json, indent: int | None) 
     assert fed(b'data: {"a": 1}\n' + bare + b"\n\n") == events
 
 
+@pytest.mark.parametrize("space", [b"", b" "])
+def test_error_in_a_field_of_its_own_is_an_event(space: bytes) -> None:
+    field = b"error:" + space + b'{"code": 400, "message": "too long"}\n\n'
+    told = {"error": {"code": 400, "message": "too long"}}
+    assert fed(b'data: {"a": 1}\n\n', field, b"data: [DONE]\n\n")[:2] == [{"a": 1}, told]
+    assert fed(b"error: no JSON\n\n") == []
+
+
 @pytest.mark.parametrize("line", [b"{", b'{"a": 1}', b"[1]", b"[]", b"{]", b"[" * 100_000])
 def test_other_lines_without_a_field_name_are_ignored(line: bytes) -> None:
     assert ended(b'data: {"a": 1}\n\n' + line + b'\n\ndata: {"b": 2}\n\n') == [{"a": 1}, {"b": 2}]
