@@ -6,7 +6,7 @@ shape is not made strict. Nothing is silently loosened.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeGuard
 
@@ -28,6 +28,8 @@ class StrictSubset:
     keywords: frozenset[str]
     optional: Literal["taken", "nullable", "refused"]
     """The treatment of an optional property. If nullable, it becomes a union with null."""
+    takes_recursion: bool = True
+    """True if a definition may refer to itself."""
 
 
 _SHARED = frozenset(
@@ -62,7 +64,7 @@ _BOUNDS = {
     "default": "default {}",
 }
 
-ANTHROPIC = StrictSubset(keywords=_SHARED, optional="taken")
+ANTHROPIC = StrictSubset(keywords=_SHARED, optional="taken", takes_recursion=False)
 OPENAI = StrictSubset(
     keywords=_SHARED
     | {"pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
@@ -107,10 +109,38 @@ def to_strict(schema: Json, subset: StrictSubset) -> Schema | None:
     """Return the schema in the subset, or None if the subset cannot express it."""
     if not is_schema(schema) or schema.get("type") != "object":
         return None
+    if not subset.takes_recursion and _is_recursive(schema):
+        return None
     try:
         return _make_strict(schema, subset)
     except _NotExpressible:
         return None
+
+
+def _is_recursive(schema: Schema) -> bool:
+    """Return whether a definition refers to itself, or anything to what is no definition."""
+    definitions = schema.get("$defs")
+    left = {
+        f"#/$defs/{name}": {*_iter_references(definition)}
+        for name, definition in (definitions.items() if is_schema(definitions) else ())
+    }
+    if not left.keys() >= {*_iter_references(schema)}:
+        return True
+    while ends := {name for name, references in left.items() if not references & left.keys()}:
+        left = {name: references for name, references in left.items() if name not in ends}
+    return bool(left)
+
+
+def _iter_references(value: Json) -> Iterator[str]:
+    match value:
+        case dict():
+            if isinstance(reference := value.get("$ref"), str):
+                yield reference
+            for inner in value.values():
+                yield from _iter_references(inner)
+        case list():
+            for inner in value:
+                yield from _iter_references(inner)
 
 
 class _NotExpressible(Exception):

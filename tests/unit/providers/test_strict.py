@@ -60,6 +60,42 @@ def test_schema_that_would_be_loosened_is_not_strict(field: Json, subset: Strict
     )
 
 
+def refer(**definitions: Json) -> Json:
+    """Return a schema with these definitions, which refers to the first of them."""
+    first = next(iter(definitions), "none")
+    return {
+        "type": "object",
+        "properties": {"a": {"$ref": f"#/$defs/{first}"}},
+        "required": ["a"],
+        "$defs": definitions,
+    }
+
+
+def closed(**properties: Json) -> Json:
+    names: list[Json] = [*properties]
+    return {"type": "object", "properties": properties, "required": names}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        refer(node=closed(child={"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]})),
+        refer(one=closed(b={"$ref": "#/$defs/two"}), two=closed(c={"$ref": "#/$defs/one"})),
+        closed(a={"type": "array", "items": {"$ref": "#"}}),
+        closed(a={"type": "string"}, b={"$ref": "#/properties/a"}),
+    ],
+)
+def test_schema_that_refers_to_itself_is_for_those_that_take_it(schema: Json) -> None:
+    assert to_strict(schema, ANTHROPIC) is None
+    assert to_strict(schema, OPENAI) is not None
+
+
+def test_schema_may_refer_to_one_definition_many_times() -> None:
+    leaf: Json = {"$ref": "#/$defs/leaf"}
+    schema = refer(branch=closed(left=leaf, right=leaf), leaf={"type": "string"})
+    assert to_strict(schema, ANTHROPIC) is not None
+
+
 def test_bounds_beyond_a_subset_become_words() -> None:
     schema: Json = {
         "type": "object",
