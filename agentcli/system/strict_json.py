@@ -20,6 +20,18 @@ def parse_json(text: str | bytes) -> Any:
     return _DECODER.decode(text)
 
 
+def replace_half_characters(text: str) -> str:
+    """Return the JSON with a replacement for each half of a surrogate pair.
+
+    JavaScript writes half of one where it cuts a text inside a character, and pydantic refuses it.
+    Raise ValueError if it is not JSON."""
+    try:
+        written = json.dumps(parse_json(text), ensure_ascii=False)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return written.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def replace_nonfinite(value: Json) -> Json:
     """Replace NaN and infinite numbers by their names; all others stay as they are."""
     match value:

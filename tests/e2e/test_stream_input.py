@@ -152,6 +152,12 @@ def test_byte_order_mark_before_the_first_line_is_no_part_of_it(home: Path) -> N
     assert (ran.code, rows(ran, "input.rejected")) == (0, [])
 
 
+def test_half_of_a_character_in_a_prompt_is_replaced(home: Path) -> None:
+    ran = run(home, ["One."], '{"type": "prompt", "text": "a \\ud83d b"}')
+    assert (ran.code, rows(ran, "input.rejected")) == (0, [])
+    assert [row["text"] for row in rows(ran, "prompt.started")] == ["a \ufffd b"]
+
+
 def test_input_without_a_prompt_is_a_usage_error(home: Path) -> None:
     ran = run(home, ["One."], "nothing")
     assert (ran.code, ran.events[-1]["error"]["message"]) == (2, "stdin ended without a prompt")

@@ -183,6 +183,13 @@ def test_bytes_that_are_no_utf8_are_replaced(tmp_path: Path) -> None:
     assert answered("bytes", tmp_path, text="x") == Output.of("a\ufffd\ufffdb")
 
 
+def test_half_of_a_character_is_replaced(tmp_path: Path) -> None:
+    output = answered("half_character", tmp_path, text="x")
+    assert said(output).startswith("cut \ufffd")
+    assert isinstance(output.details, Structured)
+    assert output.details.data == {"\ufffd": "\ufffd"}
+
+
 def test_error_of_the_tool_is_the_servers_own_answer(tmp_path: Path) -> None:
     assert answered("is_error", tmp_path, text="x") == Output.of(
         "the disk is full", error=ErrorKind.FAILED

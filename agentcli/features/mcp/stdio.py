@@ -17,11 +17,18 @@ from typing import Protocol, TypeAlias
 import anyio
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp_types import (
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    jsonrpc_message_adapter,
+)
 
 from agentcli.features.mcp.faults import UNUSABLE
 from agentcli.system import process
 from agentcli.system.process import AFTER_TIMEOUT, Pipe, Sink
+from agentcli.system.strict_json import replace_half_characters
 
 # A stream of messages with a filter: each one passes unchanged, changed, or not at all
 
@@ -202,7 +209,7 @@ async def _receive(
             while line := await _read_line(reader, log):
                 text = line.decode("utf-8", "replace")
                 try:
-                    message = jsonrpc_message_adapter.validate_json(text, by_name=False)
+                    message = _parse_message(text)
                 except ValueError:
                     log.feed(b"[on stdout, and no message] " + line[:NOISE_BYTES].rstrip() + b"\n")
                     if (failed := _make_error_answer(text)) is None:
@@ -211,6 +218,15 @@ async def _receive(
                 end.has_answered = True
                 await received.send(SessionMessage(message))
         end.is_silent = True
+
+
+def _parse_message(text: str) -> JSONRPCMessage:
+    """Return the message. Raise ValueError if it is none."""
+    try:
+        return jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValueError:
+        whole = replace_half_characters(text)
+        return jsonrpc_message_adapter.validate_json(whole, by_name=False)
 
 
 def _make_error_answer(text: str) -> JSONRPCError | None:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from agentcli.session.session import InterruptibleTurn, Session
+from agentcli.system.strict_json import replace_half_characters
 from agentcli.system.validation import describe_fault
 from agentcli.types.errors import RunOutcome, UsageError
 from agentcli.types.events import Event, TurnEnded
@@ -83,8 +84,12 @@ MESSAGES: TypeAdapter[StreamMessage] = TypeAdapter(StreamMessage)
 
 def parse_message(line: bytes) -> StreamMessage:
     """Parse a line. Raise ValueError that says what is wrong."""
+    given = line.removeprefix(codecs.BOM_UTF8)
+    text: str | bytes = given
+    with suppress(ValueError):
+        text = replace_half_characters(given.decode())
     try:
-        return MESSAGES.validate_json(line.removeprefix(codecs.BOM_UTF8))
+        return MESSAGES.validate_json(text)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         if fault["type"] == "json_invalid":

@@ -219,6 +219,7 @@ CALLS: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "silent": lambda request: None,
     "huge": lambda request: text("x" * 20_000_000),
     "bytes": no_utf8,
+    "half_character": lambda request: text("cut \ud83d", structuredContent={"\udc00": "\ud800"}),
     "is_error": lambda request: text("the disk is full", isError=True),
     "structured": lambda request: {"content": [], "structuredContent": {"n": 3}},
     "structured_beside": lambda request: text(
