@@ -69,8 +69,9 @@ def load_picture(path: Path) -> Picture:
     """Return the image in a file. Raise ImageRefused for anything else."""
     try:
         return decode_picture(_read(path))
-    except OSError as error:
-        raise ImageRefused(f"cannot be read: {(error.strerror or str(error)).lower()}") from error
+    except (OSError, ValueError) as error:  # no path holds a NUL
+        problem = getattr(error, "strerror", None) or str(error)
+        raise ImageRefused(f"cannot be read: {problem.lower()}") from error
 
 
 def decode_picture(data: bytes) -> Picture:

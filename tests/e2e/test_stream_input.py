@@ -163,12 +163,13 @@ def test_input_without_a_prompt_is_a_usage_error(home: Path) -> None:
     assert (ran.code, ran.events[-1]["error"]["message"]) == (2, "stdin ended without a prompt")
 
 
-def test_prompt_that_cannot_be_sent_is_its_own_failure(home: Path) -> None:
-    bad = json.dumps({"type": "prompt", "text": "see", "images": ["none.png"]})
+@pytest.mark.parametrize("name", ["none.png", "none\0.png"])
+def test_prompt_that_cannot_be_sent_is_its_own_failure(name: str, home: Path) -> None:
+    bad = json.dumps({"type": "prompt", "text": "see", "images": [name]})
     ran = run(home, ["One."], bad, prompt("a"))
     first, second = rows(ran, "prompt.finished")
     assert (first["ending"], second["answer"], ran.code) == ("usage", "One.", 0)
-    assert "none.png" in first["error"]["message"]
+    assert "none" in first["error"]["message"]
 
 
 @pytest.mark.parametrize(

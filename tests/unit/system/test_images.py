@@ -121,7 +121,7 @@ def test_what_is_no_file_is_said(tmp_path: Path) -> None:
     huge.write_bytes(png())
     os.truncate(huge, 60_000_000)
     reasons = {}
-    for path in (*tmp_path.iterdir(), tmp_path, tmp_path / "missing.png"):
+    for path in (*tmp_path.iterdir(), tmp_path, tmp_path / "missing.png", tmp_path / "a\0b"):
         with pytest.raises(ImageRefused) as refused:
             load_picture(path)
         reasons[path.name] = str(refused.value)
@@ -131,4 +131,5 @@ def test_what_is_no_file_is_said(tmp_path: Path) -> None:
         "huge.png": "is larger than 50 MB; make a smaller copy",
         tmp_path.name: "is not a regular file",
         "missing.png": "cannot be read: no such file or directory",
+        "a\0b": "cannot be read: embedded null byte",
     }
