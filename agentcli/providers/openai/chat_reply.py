@@ -252,6 +252,71 @@ def _read_growing_text(detail: Json) -> str:
     return text if isinstance(text, str) else ""
 
 
+_OPENING, _CLOSING = "<think>", "</think>"
+_PARTS_OF_CLOSING = [_CLOSING[:length] for length in range(len(_CLOSING) - 1, 0, -1)]
+
+
+class InlineThought:
+    """The thought at the start of a text, between tags.
+
+    A server sends it there if it does not know the tags of its model."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        """True if everything that comes now is text."""
+        self._thoughts: list[str] = []
+        self._came: list[str] = []
+        """All that came before the text."""
+        self._take = self._take_opening
+        self._held = ""
+        """The end of what came, as long as it may be the start of a tag."""
+
+    def feed(self, piece: str) -> tuple[str, str]:
+        """Return what the piece adds to the thought and to the text."""
+        if self.is_over:
+            return "", piece
+        thought, text = self._take(piece)
+        self._thoughts.append(thought)
+        self._came.append(piece.removesuffix(text))
+        self.is_over = bool(text)
+        return thought, text
+
+    @property
+    def held_text(self) -> str:
+        """Return the text that was held back: blanks alone, or the start of a tag."""
+        return self._held if self._take == self._take_opening and not self.is_over else ""
+
+    def build_block(self, text: str, *, protocol: str, model: str) -> Thinking | None:
+        """Return the thought; None if there is none. It goes back as it came, before the text."""
+        held = self._held if self._take == self._take_thought else ""
+        thought = replace_unpaired("".join((*self._thoughts, held))).strip()
+        if not thought:
+            return None
+        data: Json = {"content": replace_unpaired("".join((*self._came, text)))}
+        return Thinking(text=thought, echo=Echo(protocol=protocol, model=model, data=data))
+
+    def _take_opening(self, piece: str) -> tuple[str, str]:
+        self._held += piece
+        opening = self._held.lstrip()
+        if _OPENING.startswith(opening):
+            return "", ""
+        if not opening.startswith(_OPENING):
+            return "", self._held
+        self._held, self._take = "", self._take_thought
+        return self._take_thought(opening.removeprefix(_OPENING))
+
+    def _take_thought(self, piece: str) -> tuple[str, str]:
+        thought, closing, rest = (self._held + piece).partition(_CLOSING)
+        if closing:
+            self._held, self._take = "", self._take_gap
+            return thought, self._take_gap(rest)[1]
+        self._held = next((part for part in _PARTS_OF_CLOSING if thought.endswith(part)), "")
+        return thought.removesuffix(self._held), ""
+
+    def _take_gap(self, piece: str) -> tuple[str, str]:
+        return "", piece.lstrip()
+
+
 PROTOCOL = "openai-chat"
 
 _PLAIN = frozenset({"content", "role"})
@@ -275,6 +340,7 @@ class ChatDecoder:
         self._model = model
         self._reply_id = ""
         self._thoughts = ReasoningAssembly()
+        self._inline = InlineThought()
         self._pieces: list[str] = []
         self._refusal: list[str] = []
         self._calls = CallAssembly()
@@ -322,9 +388,10 @@ class ChatDecoder:
     def _build_content(self, *, is_partial: bool) -> tuple[Block, ...]:
         name = self._model.name
         thought = self._thoughts.build_block(protocol=PROTOCOL, model=name)
-        text = replace_unpaired("".join(self._pieces))
+        text = replace_unpaired("".join((*self._pieces, self._inline.held_text)))
+        inline = self._inline.build_block(text, protocol=PROTOCOL, model=name)
         calls = self._calls.calls(protocol=PROTOCOL, model=name, is_cut=is_partial)
-        blocks: list[Block | None] = [thought, Text(text=text) if text else None, *calls]
+        blocks: list[Block | None] = [thought, inline, Text(text=text) if text else None, *calls]
         return tuple(block for block in blocks if block is not None)
 
     def _take_choice(self, choice: Mapping[str, Json]) -> Sequence[Delta]:
@@ -352,19 +419,25 @@ class ChatDecoder:
             return ()
         content = delta.get("content")
         if isinstance(content, str) and content and delta.keys() <= _PLAIN:  # nearly every one
-            self._pieces.append(content)
-            return (TextDelta(text=replace_unpaired(content)),)
+            return self._take_text(content)
         refusal = _list_texts(delta.get("refusal"))
         self._refusal += refusal
         texts = [*_list_texts(content), *refusal]
-        self._pieces += texts
         thoughts = [self._thoughts.feed(delta), *self._take_thoughts(content)]
         calls = [self._calls.feed(call, reply_id=self._reply_id) for call in _list_calls(delta)]
         return [
             *(ThinkingDelta(text=thought) for thought in thoughts if thought),
-            *(TextDelta(text=replace_unpaired(text)) for text in texts),
+            *(shown for text in texts for shown in self._take_text(text)),
             *(call for call in calls if call is not None),
         ]
+
+    def _take_text(self, piece: str) -> Sequence[Delta]:
+        thought, text = self._inline.feed(piece)
+        shown: list[Delta] = [ThinkingDelta(text=replace_unpaired(thought))] if thought else []
+        if text:
+            self._pieces.append(text)
+            shown.append(TextDelta(text=replace_unpaired(text)))
+        return shown
 
     def _take_thoughts(self, content: Json) -> Sequence[str]:
         """Take thinking that some servers send among the parts of the content."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from agentcli.providers.dialect import Model
 from agentcli.providers.openai import chat
 from agentcli.providers.openai.chat import build_headers, encode
+from agentcli.types.deltas import TextDelta, ThinkingDelta
 from agentcli.types.errors import ProviderError, ProviderErrorKind
 from agentcli.types.messages import (
     AssistantMessage,
@@ -233,6 +234,55 @@ def test_reasoning_goes_back_always_to_a_server_that_demands_it() -> None:
     replies = [replied(thought, call), replied(call), replied(thought, text), replied(text)]
     back = [message["reasoning_content"] for message in sent(*replies, model=model)]
     assert back == ["Hm.", "", "Hm.", ""]
+
+
+INLINE = "\n<think>\nSo </ thin k> it < is.\n</think>\n\n<p>Yes</p> </think>"
+
+
+@pytest.mark.parametrize("size_chars", [1, 3, 8, 100])
+def test_thought_between_tags_is_no_part_of_the_answer(size_chars: int) -> None:
+    decoder = chat.open_exchange(MODEL, None).decoder
+    pieces = [INLINE[at : at + size_chars] for at in range(0, len(INLINE), size_chars)]
+    shown = [delta for piece in pieces for delta in decoder.feed(choice(content=piece))]
+    decoder.feed(choice("stop"))
+    thoughts = [delta.text for delta in shown if isinstance(delta, ThinkingDelta)]
+    texts = [delta.text for delta in shown if isinstance(delta, TextDelta)]
+    assert "".join(thoughts) == "\nSo </ thin k> it < is.\n"
+    assert "".join(texts) == "<p>Yes</p> </think>"
+    thought, text = decoder.message().content
+    assert (thought, text) == (
+        Thinking(text="So </ thin k> it < is.", echo=own({"content": INLINE})),
+        Text(text="<p>Yes</p> </think>"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "thought", "text"),
+    [
+        ("<think>\n\n</think>\n\nYes.", [], "Yes."),
+        ("<think>So it is.</thi", ["So it is.</thi"], ""),
+        ("<think", [], "<think"),
+        (" \n", [], " \n"),
+        ("Yes. <think>No.</think>", [], "Yes. <think>No.</think>"),
+        ("So it is.</think>Yes.", [], "So it is.</think>Yes."),
+    ],
+)
+def test_thought_is_only_what_a_tag_begins(written: str, thought: list[str], text: str) -> None:
+    decoder = chat.open_exchange(MODEL, None).decoder
+    decoder.feed(choice("stop", content=written))
+    message = decoder.message()
+    assert [one.text for one in message.content if isinstance(one, Thinking)] == thought
+    assert message.text == text
+
+
+def test_thought_between_tags_goes_back_with_its_calls() -> None:
+    decoder = chat.open_exchange(MODEL, None).decoder
+    decoder.feed(choice(content=INLINE))
+    function: Json = {"name": "read_file", "arguments": "{}"}
+    decoder.feed(choice("stop", tool_calls=[{"index": 0, "id": "c1", "function": function}]))
+    assert sent(decoder.message())[0]["content"] == INLINE
+    spoken = [one for one in decoder.message().content if isinstance(one, Thinking | Text)]
+    assert sent(replied(*spoken))[0]["content"] == "<p>Yes</p> </think>"
 
 
 @pytest.mark.parametrize(
