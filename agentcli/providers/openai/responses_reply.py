@@ -106,12 +106,24 @@ class ResponsesDecoder:
         return [make_call_delta(item, "")] if item.is_call else ()
 
     def _close_item(self, event: Mapping[str, Json]) -> Sequence[Delta]:
+        data = event.get("item")
+        if isinstance(data, dict) and self._is_repeated(event, data):
+            return ()  # no call may run twice
         item = self._ensure_item(event)
         del self._open[item.index]
-        data = event.get("item")
         if isinstance(data, dict):
             item.close(data)
         return ()
+
+    def _is_repeated(self, event: Mapping[str, Json], data: Mapping[str, Json]) -> bool:
+        """Return whether the very item was done before, as some gateways repeat an event."""
+        again = StreamedItem(index=_read_index(event), data={})
+        again.close(data)
+        return (
+            again.index not in self._open
+            and bool(read_word(again.data, "id"))
+            and any(one.is_done and one.data == again.data for one in self._items)
+        )
 
     def _take_text(self, event: Mapping[str, Json]) -> Sequence[Delta]:
         return [

@@ -469,6 +469,16 @@ def test_call_whose_arguments_are_done_needs_no_other_end() -> None:
     assert (message.stop, message.cut_off) == ("tool_calls", ())
 
 
+def test_item_that_is_done_twice_is_one() -> None:
+    call: dict[str, Json] = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "bash"}
+    done: dict[str, Json] = {"type": "response.output_item.done", "output_index": 0, "item": call}
+    other: dict[str, Json] = {**done, "item": {**call, "call_id": "d"}}
+    fed = responses.open_exchange(MODEL, None).decoder
+    for event in (done, done, other, completed(output=[call])):
+        fed.feed(event)
+    assert [made.id for made in fed.message().tool_calls] == ["c", "d"]
+
+
 def test_call_that_the_limit_cut_is_named() -> None:
     item: dict[str, Json] = {"type": "function_call", "call_id": "c", "name": "write_file"}
     fed = responses.open_exchange(MODEL, None).decoder
