@@ -259,6 +259,13 @@ def test_interrupt_stops_the_turn_and_the_next_prompt_goes_on(home: Path) -> Non
         assert led.finish() == 0
 
 
+def test_interrupt_that_comes_with_its_prompt_stops_it(home: Path) -> None:
+    ran = run(home, [write("a.txt"), "Done."], prompt("go"), '{"type": "interrupt"}')
+    assert rows(ran, "input.rejected") == []
+    assert [row["ending"] for row in rows(ran, "prompt.finished")] == ["cancelled"]
+    assert (ran.code, (home / "a.txt").exists()) == (130, False)
+
+
 def test_message_reaches_the_running_turn(home: Path) -> None:
     with lead(home, [write("a.txt"), "Done.", "Done."]) as led:
         led.send(type="prompt", text="go")

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from agentcli.session.session import InterruptibleTurn, Session
 from agentcli.system.strict_json import replace_half_characters
 from agentcli.system.validation import describe_fault
-from agentcli.types.errors import RunOutcome, UsageError
+from agentcli.types.errors import Ending, RunOutcome, UsageError
 from agentcli.types.events import Event, TurnEnded
 from agentcli.types.verdicts import ProgramSpan, Question, Verdict
 from agentcli.ui.images import load_named_images
@@ -129,6 +129,10 @@ class StreamConversation:
         self._lines = 0
         self._has_ended = False
         self._prompts: deque[PromptMessage] = deque()
+        self._called_off = 0
+        """The number of prompts at the front of these that were interrupted before they began."""
+        self._is_at_work = False
+        """True while a prompt is run, from its first line of output to its last."""
         self._has_news = asyncio.Event()
         self._answers: dict[str, asyncio.Future[Verdict]] = {}
         """The answers that are awaited, by the ids of their questions."""
@@ -150,7 +154,9 @@ class StreamConversation:
         ended, number = None, 0
         while (prompt := await self._wait_for_prompt()) is not None:
             number += 1
+            self._is_at_work = True
             ended = await self._run_prompt(number, prompt)
+            self._is_at_work = False
         if ended is None:
             raise UsageError(
                 "stdin ended without a prompt",
@@ -187,8 +193,7 @@ class StreamConversation:
         self._tally = Tally()
         self._write_row({"type": "prompt.started", "prompt": number, "text": prompt.text})
         try:
-            images = load_named_images([*map(Path, prompt.images)])
-            ended = await self._turn.run(prompt.text, attachments=images)
+            ended = await self._run_turn(self._turn, prompt)
         except UsageError as error:  # it is about this prompt alone
             ended = TurnEnded(ending=error.ending, message=str(error), hint=error.hint)
         await collect_changes(self._tally, self._session)
@@ -196,6 +201,13 @@ class StreamConversation:
         result = self._tally.build_result(outcome)
         self._write_row({**result, "type": "prompt.finished", "prompt": number})
         return ended
+
+    async def _run_turn(self, turn: InterruptibleTurn, prompt: PromptMessage) -> TurnEnded:
+        if self._called_off:
+            self._called_off -= 1
+            return TurnEnded(ending=Ending.CANCELLED, message="interrupted")
+        images = load_named_images([*map(Path, prompt.images)])
+        return await turn.run(prompt.text, attachments=images)
 
     # Reading, in a thread: a file and a pipe are read in the same way, and nothing waits for it.
 
@@ -241,10 +253,17 @@ class StreamConversation:
                     raise ValueError("no turn is running; send it as a prompt")
                 self._session.add_attachments(self._session.steering.add(text), ())
             case InterruptMessage():
-                if not self._turn.interrupt():
+                if not (self._turn.interrupt() or self._call_off()):
                     raise ValueError("no turn is running")
             case AnswerMessage():
                 self._answer(message)
+
+    def _call_off(self) -> bool:
+        """Call off the next prompt, if none is run now. Return False if there is none."""
+        if self._is_at_work or self._called_off >= len(self._prompts):
+            return False
+        self._called_off += 1
+        return True
 
     def _answer(self, message: AnswerMessage) -> None:
         answer = self._answers.get(message.id)
