@@ -108,7 +108,7 @@ class ModelClient:
         try:
             reply = await model.provider.send(request, partial.handle_delta)
         except ProviderError as error:
-            partial.flush_usage()
+            partial.record_broken_attempt()
             if error.was_sent:
                 self._journal.append(
                     ModelFailed(
@@ -124,9 +124,9 @@ class ModelClient:
                 self._journal.append(
                     partial.build_cancelled_reply(model.name, time.monotonic() - began)
                 )
-            partial.flush_usage()
+            partial.record_broken_attempt()
             raise
-        partial.flush_usage()
+        partial.record_broken_attempt()
         if request.service_tier not in STANDARD_TIERS:  # its price is not in any table
             reply = replace(reply, usage=replace(reply.usage, is_estimate=True))
         self._record_usage(request, reply)
@@ -293,14 +293,14 @@ class _PartialReply:
                 self._pending_usage = usage
                 return
             case RetryDelta():
-                self.flush_usage()
+                self.record_broken_attempt()
                 self._pieces.clear()
                 self.retries += 1
             case _:
                 pass
         self._emit(delta)
 
-    def flush_usage(self) -> None:
+    def record_broken_attempt(self) -> None:
         """Record the usage of an attempt that broke off, if there was one."""
         used, self._pending_usage = self._pending_usage, None
         if used is not None:

@@ -211,7 +211,7 @@ class PolicyDecider:
             coverage=coverage,
             missing=request.missing,
             has_sandbox=has_sandbox,
-            rules=self._active,
+            rules=self._active_rules,
         )
 
     def proves_read(self, command: str) -> bool:
@@ -221,7 +221,7 @@ class PolicyDecider:
 
     def decide_host(self, host: str, port: int, grants: Grants) -> Verdict:
         """Return allow, ask or deny for a host that a command with these grants reaches for."""
-        return decide_host(host, port, grants, self._active)
+        return decide_host(host, port, grants, self._active_rules)
 
     def denies_reading(self, path: ReachedPath, *, root: Path) -> bool:
         """Return whether a rule denies reading this path. For tools that go over many files."""
@@ -397,7 +397,7 @@ class PolicyDecider:
         """Return why the mode does not allow input for a running command; None if it does.
 
         The user has seen the command that got more than others, and not what is typed into it."""
-        given = compute_given(subject.added, self._active)
+        given = compute_given(subject.added, self._active_rules)
         more = find_missing(subject.held, given, workspace=subject.root)
         if more != NO_GRANTS:
             return f"it is input for a command with more than others: {more.describe_more()}"
@@ -408,7 +408,7 @@ class PolicyDecider:
     def _review_request(
         self, subject: CallSubject, allows: Verdict | None, *, has_sandbox: bool
     ) -> _RequestReview:
-        asked, rules = subject.request.grants, self._active
+        asked, rules = subject.request.grants, self._active_rules
         if asked == NO_GRANTS:
             return _RequestReview()
         asks = None
@@ -431,16 +431,16 @@ class PolicyDecider:
         return cover_line(
             subject.line,
             subject,
-            rules=self._active,
+            rules=self._active_rules,
             prover=conditions.prover,
             reads_alone=conditions.is_confined,
         )
 
     def _list_rules(self, decision: RuleDecision) -> list[PermissionRule]:
-        return [rule for rule in self._active if rule.decision == decision]
+        return [rule for rule in self._active_rules if rule.decision == decision]
 
     @property
-    def _active(self) -> list[PermissionRule]:
+    def _active_rules(self) -> list[PermissionRule]:
         """The rules that are valid now, by their `when`."""
         return [rule for rule in self._rules if rule.when == "always" or self._is_untrusted()]
 

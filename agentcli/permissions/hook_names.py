@@ -24,7 +24,7 @@ from agentcli.types.own_tools import EDITING, OWN_TOOLS, READING
 
 
 _EVERY_NAME = ("", "*")
-_LIST = compile_later(r"[\w ,|-]+", re.ASCII)
+_LIST_OF_NAMES = compile_later(r"[\w ,|-]+", re.ASCII)
 _OF_A_SERVER = compile_later(r"mcp__.+__")
 
 
@@ -45,7 +45,7 @@ def fits(matcher: str, name: str) -> bool:
     """Return whether the matcher matches the name."""
     if is_catch_all(matcher):
         return True
-    if _LIST.fullmatch(matcher):
+    if _LIST_OF_NAMES.fullmatch(matcher):
         return name in _split_words(matcher)
     return re.search(matcher, name) is not None
 
@@ -54,7 +54,7 @@ def names_exactly(matcher: str, name: str) -> bool:
     """Return whether the matcher was written for exactly this name, and not for every name."""
     if is_catch_all(matcher):
         return False
-    if _LIST.fullmatch(matcher):
+    if _LIST_OF_NAMES.fullmatch(matcher):
         return name in _split_words(matcher)
     return re.fullmatch(matcher, name) is not None
 
@@ -63,7 +63,7 @@ def may_ever_fit(matcher: str, names: Iterable[str]) -> bool:
     """Return whether it matches one of the names, or may match a tool of a server not known yet."""
     if any(fits(matcher, name) for name in names):
         return True
-    if _LIST.fullmatch(matcher):
+    if _LIST_OF_NAMES.fullmatch(matcher):
         return any(_OF_A_SERVER.match(word) for word in _split_words(matcher))
     return "__" in matcher
 

@@ -288,7 +288,7 @@ def _list_tops(temporary: Iterable[Path], mounts: Sequence[_Mount]) -> list[Path
 # long as it is, no other file can get its inode number.
 
 
-_PATH = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0)
+_OPEN_AS_PATH = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0)
 
 
 class MountCheck:
@@ -300,7 +300,7 @@ class MountCheck:
         weakref.finalize(self, _close, handles)
         self._found: dict[Path, os.stat_result] = {}
         for path in paths:
-            handles.append(os.open(path, _PATH))
+            handles.append(os.open(path, _OPEN_AS_PATH))
             self._found[path] = os.fstat(handles[-1])
         self.paths: Collection[Path] = self._found.keys()
 

@@ -356,9 +356,9 @@ def _assemble(
     completion = build_completion(requirements, parts)
     features = build_session_features(parts)
     _add_tools(parts, features, own=completion.offers, tools=tools)
-    choice_warning = ""
+    tool_choice_warning = ""
     if requirements is not None and requirements.tool_choice not in ("auto", "none"):
-        choice_warning = apply_tool_choice(requirements.tool_choice, parts)
+        tool_choice_warning = apply_tool_choice(requirements.tool_choice, parts)
     preparation = SessionPreparation(parts.builtin_tools, parts.checkpoints)
     if parts.hooks is not None:
         journal.subscribe(parts.hooks)
@@ -395,7 +395,7 @@ def _assemble(
         start,
         context_sources=context_sources,
         features=features,
-        choice_warning=choice_warning,
+        tool_choice_warning=tool_choice_warning,
     )
     return Session(
         parts,
@@ -458,7 +458,7 @@ def _announce(
     *,
     context_sources: ContextSources,
     features: Mapping[str, SessionFeature],
-    choice_warning: str,
+    tool_choice_warning: str,
 ) -> None:
     """Append the first facts: the terms of the session, context notes and warnings."""
     settings, journal, toolset = parts.settings, parts.journal, parts.toolset
@@ -487,12 +487,12 @@ def _announce(
         notes = [note for collect in parts.start_notes for note in collect()]
         for fact in context_sources.instructions.build_start_notes(notes):
             journal.append(fact)
-    for warning in _iter_warnings(parts, features, choice_warning=choice_warning):
+    for warning in _iter_warnings(parts, features, tool_choice_warning=tool_choice_warning):
         journal.append(warning)
 
 
 def _iter_warnings(
-    parts: SessionParts, features: Mapping[str, SessionFeature], *, choice_warning: str
+    parts: SessionParts, features: Mapping[str, SessionFeature], *, tool_choice_warning: str
 ) -> Iterator[Warned]:
     """Yield the warnings about what the user configured."""
     configuration, settings, model = parts.configuration, parts.settings, parts.model.current
@@ -505,7 +505,7 @@ def _iter_warnings(
         ("sandbox.off", SANDBOX_OFF if settings.sandbox == "off" else ""),
         ("plugin.unusable", "; ".join(configuration.plugin_problems)),
         ("project.untrusted", configuration.project.warning if configuration.project else ""),
-        ("model.tool_choice", choice_warning),
+        ("model.tool_choice", tool_choice_warning),
         ("model.hosted", warn_about_hosted(settings, model) if settings.hosted else ""),
         ("model.computer", warn_about_computer(model) if settings.computer else ""),
     ):

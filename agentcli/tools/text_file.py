@@ -50,20 +50,22 @@ class FileRewrite:
     """The lines that the model knows whole afterwards."""
 
 
-Plan: TypeAlias = Callable[[WorkspacePath], FileRewrite]
+PlanRewrite: TypeAlias = Callable[[WorkspacePath], FileRewrite]
 """Reads and decides, in its own thread. Raises ToolError if nothing can be done."""
 
 
-async def preview_rewrite(path: str, plan: Plan, *, workspace: Workspace) -> Diff:
+async def preview_rewrite(path: str, plan_rewrite: PlanRewrite, *, workspace: Workspace) -> Diff:
     """Return the diff; raise ToolError if the change would be refused."""
-    return (await asyncio.to_thread(plan, workspace.locate(path))).diff
+    return (await asyncio.to_thread(plan_rewrite, workspace.locate(path))).diff
 
 
-async def rewrite_file(path: str, plan: Plan, *, workspace: Workspace, seen: Seen) -> Output:
+async def rewrite_file(
+    path: str, plan_rewrite: PlanRewrite, *, workspace: Workspace, seen: Seen
+) -> Output:
     located = workspace.locate(path)
 
     def apply() -> tuple[FileRewrite, tuple[str, ...]]:
-        rewrite = plan(located)
+        rewrite = plan_rewrite(located)
         if rewrite.before == rewrite.after:
             return rewrite, ()
         return rewrite, workspace.replace(located, rewrite.after, expected=rewrite.before).notes

@@ -22,14 +22,14 @@ class AnswerParts:
         """The text that the latest reply continues."""
         self._latest = ""
         self._has_calls = False
-        self._stop = ""
+        self._stop_reason = ""
         for event in events:
             self(event)
 
     def __call__(self, event: Event) -> None:
         match event:
             case TurnStarted():
-                self._before, self._latest, self._has_calls, self._stop = "", "", False, ""
+                self._before, self._latest, self._has_calls, self._stop_reason = "", "", False, ""
             case ContextNote(why=NoteReason.WRAP_UP) if self._is_continued:
                 # A last word is a paragraph of its own, after the text that it interrupts.
                 self._latest += "\n\n"
@@ -50,16 +50,16 @@ class AnswerParts:
 
     @property
     def _is_continued(self) -> bool:
-        return self._stop in CONTINUED
+        return self._stop_reason in CONTINUED
 
     def _add(self, message: AssistantMessage) -> None:
         if self._is_continued:
             self._before = self.whole
-        elif self._stop != "error":  # after an error the next reply replaces this one
+        elif self._stop_reason != "error":  # after an error the next reply replaces this one
             self._before = ""
         self._latest = message.text
         self._has_calls = bool(message.tool_calls)
         # A reply with calls is no answer yet, and a call that was cut off is made again.
-        self._stop = "end" if message.tool_calls or message.cut_off else message.stop
+        self._stop_reason = "end" if message.tool_calls or message.cut_off else message.stop
         if self.whole.strip():
             self.last_said = self.whole

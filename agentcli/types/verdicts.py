@@ -38,7 +38,7 @@ LASTING: dict[ApprovalSpan | None, str] = {
 }
 """The spans of answers that become rules, and what such a rule names as its origin. They end in
 `session/permission_gate` (`end_turn`), or with the session. What is "always" is also in a file.
-One that ended by time would be checked in `permissions/decide` (`_active`)."""
+One that ended by time would be checked in `permissions/decide` (`_active_rules`)."""
 WIDE: frozenset[ApprovalSpan | None] = frozenset({"turn", "session"})
 """The spans whose yes covers all calls of the same kind. That of others covers what was asked."""
 INHERITED: frozenset[ApprovalSpan | None] = frozenset({"session", "always"})

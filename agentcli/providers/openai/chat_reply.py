@@ -319,7 +319,7 @@ class InlineThought:
 
 PROTOCOL = "openai-chat"
 
-_PLAIN = frozenset({"content", "role"})
+_KEYS_OF_TEXT = frozenset({"content", "role"})
 
 _DONE = frozenset(
     {
@@ -418,7 +418,8 @@ class ChatDecoder:
         if not isinstance(delta, dict):
             return ()
         content = delta.get("content")
-        if isinstance(content, str) and content and delta.keys() <= _PLAIN:  # nearly every one
+        # So is nearly every one:
+        if isinstance(content, str) and content and delta.keys() <= _KEYS_OF_TEXT:
             return self._take_text(content)
         refusal = _list_texts(delta.get("refusal"))
         self._refusal += refusal
