@@ -124,11 +124,12 @@ def decode(data: bytes) -> tuple[str, Encoding]:
 def choose_by_evidence(data: bytes) -> Encoding:
     """Return the likely encoding of bytes that are not all UTF-8: UTF-8 or one of single bytes.
 
-    Each byte that continues a character is evidence for UTF-8, each stray byte is against it."""
+    Each byte that continues a character is evidence for UTF-8, each stray byte is against it.
+    With as much of both it is UTF-8: there are few files where a character is one by chance."""
     fitting = data.decode("utf-8", "ignore")
     stray = len(data.decode("utf-8", "surrogateescape")) - len(fitting)
     continuing = len(data) - stray - len(fitting)
-    if continuing <= stray:
+    if continuing < stray:
         return choose_one_byte_encoding(data)
     bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     return Encoding(codec="utf-8", bom=bom, has_strays=True)

@@ -29,6 +29,7 @@ from agentcli.system.text import (
         (b"caf\xe9", "café", "windows-1252"),
         (b"\x93caf\xe9\x94 \x81", "“café” \x81", "windows-1252"),
         (codecs.BOM_UTF8 + b"\xff", "\udcff", "utf-8 with BOM and invalid bytes"),
+        ("é".encode() + b" \xe9", "é \udce9", "utf-8 with invalid bytes"),
         ("é—é".encode() + b" \xe9", "é—é \udce9", "utf-8 with invalid bytes"),
         (b"\xff" + "日本語".encode()[:-1], "\udcff日本\udce8\udcaa", "utf-8 with invalid bytes"),
         ("é".encode() * 5000 + b"\xff", "é" * 5000 + "\udcff", "utf-8 with invalid bytes"),
