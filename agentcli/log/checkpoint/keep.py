@@ -236,7 +236,7 @@ class CheckpointKeeper:
             self._root,
             scope=self._scope(),
             outside=self._outside,
-            known=load_known_files(self._memory),
+            known={} if self._store.lost_packs else load_known_files(self._memory),
             is_stopped=is_stopped,
         )
 

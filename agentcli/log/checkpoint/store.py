@@ -53,6 +53,8 @@ class ObjectStore:
         self._packs: dict[str, Pack] = {}
         self._pack: PackWriter | None = None
         self._written = 0
+        self.lost_packs = False
+        """True if there are packs that are not whole: what was stored may have to be again."""
 
     @property
     def has_objects(self) -> bool:
@@ -148,7 +150,11 @@ class ObjectStore:
         if any(object_id in pack for pack in self._packs.values()):
             return True
         # Called for every file of a workspace, where a Path would take longer than the disk.
-        return os.path.exists(f"{self._objects}/{object_id[:2]}/{object_id[2:]}")  # noqa: PTH110
+        try:
+            found = os.stat(f"{self._objects}/{object_id[:2]}/{object_id[2:]}")  # noqa: PTH116
+        except OSError:
+            return False
+        return found.st_size > 0  # a power cut may have left its name alone
 
     def _read(self, object_id: str) -> tuple[str, bytes] | None:
         try:
@@ -195,7 +201,7 @@ class ObjectStore:
                 try:
                     self._packs[index.name] = Pack(index)
                 except (OSError, ValueError, struct.error):
-                    continue  # half written by a process that died, or removed
+                    self.lost_packs = True  # a power cut left a part of it; or it was removed
 
 
 def _build_missing_error(message: str) -> SettingsError:
@@ -264,6 +270,10 @@ class Pack:
             raise ValueError(f"{index} is not the index of a pack")
         self.name = index.name
         self._path = index.with_suffix(".pack")
+        with self._path.open("rb") as file:
+            file.seek(-_ID_BYTES, os.SEEK_END)
+            if file.read() != data[-2 * _ID_BYTES : -_ID_BYTES]:  # the checksum of the pack
+                raise ValueError(f"{self._path} is not whole")
         count = struct.unpack_from(">I", data, 8 + 255 * 4)[0]
         start = 8 + 256 * 4
         end = start + count * _ID_BYTES

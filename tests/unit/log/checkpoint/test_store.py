@@ -101,6 +101,25 @@ def test_damaged_or_lost_content_is_named(store: ObjectStore, damage: bytes) -> 
         store.get("blob", kept)
 
 
+@pytest.mark.parametrize("left", [0.0, 0.5])
+@pytest.mark.parametrize("suffix", ["pack", "idx"])
+def test_what_a_power_cut_has_lost_is_stored_again(
+    store: ObjectStore, suffix: str, left: float
+) -> None:
+    contents = [b"%d" % number for number in range(LOOSE_MAX + 20)]
+    with store.batch_writes():
+        ids = [store.put("blob", content) for content in contents]
+    (half,) = (store.directory / "objects/pack").glob(f"*.{suffix}")
+    half.write_bytes(half.read_bytes()[: int(half.stat().st_size * left)])
+    loose = store.directory / "objects" / ids[0][:2] / ids[0][2:]
+    loose.write_bytes(b"")
+    again = ObjectStore(store.directory)
+    with again.batch_writes():
+        assert [again.put("blob", content) for content in contents] == ids
+    assert again.lost_packs
+    assert [ObjectStore(store.directory).get("blob", one) for one in ids] == contents
+
+
 def test_forgetting_the_last_session_forgets_everything(store: ObjectStore) -> None:
     with store.batch_writes():
         kept = store.put("blob", b"x")
