@@ -97,6 +97,7 @@ def test_run_in_a_worktree_is_merged_with_what_the_user_did_meanwhile(
     assert audit_log(session_log(home)).status == "intact"
 
     undone = agentcli("undo", "-C", repository, session_log(home).parent.name, home=home)
+    assert "(worktree-" in undone.out.split("\n")[0]
     assert undone.code == 0, undone.err
     assert (repository / "a.txt").read_text() == BASE.replace("line 11\n", "line eleven\n")
     assert (repository / "b.txt").read_text() == "b\n"

@@ -294,7 +294,9 @@ def _format_changes(changes: Sequence[RecordedChange]) -> str:
     """Return one change by its call, several by their numbers."""
     if len(changes) == 1 and (call := changes[0].call):
         return _name_call(call, changes[0].fact.call_id)
-    names = ", ".join(f"{c.number} ({c.call.name if c.call else '?'})" for c in changes)
+    names = ", ".join(
+        f"{c.number} ({c.call.name if c.call else show_controls(c.fact.call_id)})" for c in changes
+    )
     return f"{'change' if len(changes) == 1 else 'changes'} {names}"
 
 
