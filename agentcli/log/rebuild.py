@@ -69,7 +69,7 @@ def _find_deleted_origin(paths: SessionPaths, entries: Sequence[Entry]) -> str:
 
 
 def copy_tree(source: Path, into: Path, *, without: Collection[str] = ()) -> None:
-    """Copy a tree, except for some of its top entries.
+    """Copy a tree, except for some of its top entries. What cannot be read is closed there, too.
 
     Raise SettingsError if there is nothing to copy, or too much."""
     if not source.is_dir():
@@ -86,11 +86,18 @@ def copy_tree(source: Path, into: Path, *, without: Collection[str] = ()) -> Non
                 hint=f"see what is large: du -sh {source}/*",
             )
 
+        closed: dict[bytes, bool] = {}
+
         def leave_out(folder: str, names: list[str]) -> set[str]:
             top = {name for name in names if name in without} if folder == str(source) else set()
-            return top | _find_odd_files(folder, names)
+            odd = top | _find_odd_files(folder, names)
+            found = {name: kind for name, kind in _find_closed(folder, names) if name not in odd}
+            place = Path(folder).relative_to(source)
+            closed.update({os.fsencode(place / name): kind for name, kind in found.items()})
+            return odd | found.keys()
 
         shutil.copytree(source, into, symlinks=True, ignore=leave_out, dirs_exist_ok=True)
+        _add_closed(closed, root=into)
     except (OSError, shutil.Error) as error:
         raise SettingsError(
             f"cannot copy {source} to {into}: {error}", hint=f"df -h {into}"
@@ -174,10 +181,7 @@ def write_entries(
             if entry is not None:
                 _write(store, root, path=os.fsdecode(path), entry=entry)
                 modes |= {path: stat.S_IMODE(entry.mode)} if entry.is_dir else {}
-        for path in sorted(modes, reverse=True):  # nothing can be changed below it any more
-            whole = root / os.fsdecode(path)
-            if whole.is_dir() and not whole.is_symlink():
-                whole.chmod(modes[path])
+        _restore_modes(root, modes)
     except OSError as error:
         raise SettingsError(
             f"cannot restore the files in {root}: {error}", hint=f"ls -la {root}"
@@ -287,7 +291,36 @@ def _walk(source: Path, without: Collection[str]) -> Iterator[tuple[str, list[st
 
 
 def _sum_sizes(folder: Path, names: list[str]) -> int:
+    if not os.access(folder, os.X_OK):
+        return 0  # its files cannot be copied
     return sum((folder / name).lstat().st_size for name in names)
+
+
+def _find_closed(folder: str, names: list[str]) -> Iterator[tuple[str, bool]]:
+    """Yield the files and directories that cannot be read, and whether each is a directory."""
+    for name in names:
+        path = Path(folder, name)
+        is_dir = stat.S_ISDIR(path.lstat().st_mode)
+        needed = os.R_OK | os.X_OK if is_dir else os.R_OK
+        if not path.is_symlink() and not os.access(path, needed):
+            yield name, is_dir
+
+
+def _add_closed(closed: Mapping[bytes, bool], *, root: Path) -> None:
+    """Make empty files and directories that cannot be read either."""
+    modes = _make_writable(root, closed)
+    for path, is_dir in closed.items():
+        whole = root / os.fsdecode(path)
+        whole.mkdir() if is_dir else whole.touch()
+        whole.chmod(0)
+    _restore_modes(root, modes)
+
+
+def _restore_modes(root: Path, modes: Mapping[bytes, int]) -> None:
+    for path in sorted(modes, reverse=True):  # nothing can be changed below it any more
+        whole = root / os.fsdecode(path)
+        if whole.is_dir() and not whole.is_symlink():
+            whole.chmod(modes[path])
 
 
 def _find_odd_files(folder: str, names: list[str]) -> set[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.everyday import Person
+from tests.support.files import IS_ROOT
 from tests.support.program import Ran, agentcli, script, session_log
 
 pytestmark = pytest.mark.usefixtures("without_sandbox")
@@ -101,6 +102,27 @@ def test_sessions_with_read_only_directories_are_replayed_and_forked(opened: Per
         "f": "1\n",
         "new": "3\n",
     }
+
+
+def test_sessions_beside_what_cannot_be_read_are_replayed_and_forked(opened: Person) -> None:
+    (opened.project / "kept/closed").mkdir(parents=True)
+    (opened.project / "kept/closed/x").write_text("1\n")
+    (opened.project / "secret").write_text("1\n")
+    (opened.project / "f").write_text("1\n")
+    for name, mode in (("secret", 0), ("kept/closed", 0o400), ("kept", 0o555)):
+        (opened.project / name).chmod(mode)
+    look = {"bash": {"command": "cat secret kept/closed/x; ls kept; echo 2 > f"}}
+    assert run(opened, look).code == 0
+    if opened.account or not IS_ROOT:  # what root may read, it may not in the sandbox of a replay
+        replayed = ask(opened, "replay", "--check")
+        assert replayed.code == 0, replayed.out + replayed.err
+    session = session_log(opened.home).parent.name
+    model = script(opened.home / "f.json", ["Done."])
+    forked = ask(opened, "fork", session, "--at", "1", "--model", model)
+    assert forked.code == 0, forked.err
+    tree = next((opened.home / ".local/state/agentcli-forks").iterdir())
+    assert (tree / "f").read_text() == "1\n"
+    assert (tree / "kept/closed").is_dir()
 
 
 @pytest.fixture
