@@ -288,6 +288,8 @@ class PolicyDecider:
         roots = (subject.root, *subject.added.writable)
         for root in (one for one in roots if path.is_relative_to(one)):
             parts = path.relative_to(root).parts
+            if is_protected(root, parts):
+                continue  # no tool writes that, whoever allows it
             if is_setting_of_mercurial(parts) or would_be_in_repository(root, parts):
                 return "settings there can run programs"
             if any(path.is_relative_to(one) for one in self._list_guarded(root)):
