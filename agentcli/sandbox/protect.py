@@ -65,7 +65,8 @@ class Protection:
     writable: tuple[Path, ...] = ()
     """Paths outside the workspace, in the repository that a linked worktree belongs to."""
     new_repository: tuple[GuardedPath, ...] = ()
-    """Paths to put back if the workspace has no repository: a command may create one, even bare."""
+    """Paths to put back if the workspace has no repository: a command may create one, even bare,
+    or one of Mercurial."""
 
 
 def find_protection(
@@ -75,10 +76,11 @@ def find_protection(
     outside = _protect_outside_repository(workspace)
     found = [*outside.guarded, *_guard_enclosing(workspace)]
     found += _iter_guards(workspace / OWN_SETTINGS, "directory")
-    if is_directory(workspace / _MERCURIAL):
-        found += (
-            guard for name in _HG_SETTINGS for guard in _iter_guards(workspace / name, "file")
-        )
+    of_mercurial = [
+        guard for name in _HG_SETTINGS for guard in _iter_guards(workspace / name, "file")
+    ]
+    has_mercurial = is_directory(workspace / _MERCURIAL)
+    found += of_mercurial if has_mercurial else ()
     for path in also:
         found += (replace(one, is_lasting=True) for one in _iter_guards(path, choose_kind(path)))
     if is_bare := is_repository(workspace):
@@ -101,7 +103,10 @@ def find_protection(
     return replace(
         outside,
         guarded=tuple(guarded.values()),
-        new_repository=() if has_repository else guard_new_repository(workspace),
+        new_repository=(
+            *(() if has_repository else guard_new_repository(workspace)),
+            *(() if has_mercurial else of_mercurial),
+        ),
     )
 
 

@@ -185,6 +185,17 @@ def test_settings_of_mercurial_stay_as_they_are(
         assert (hg / "store").exists()
 
 
+def test_settings_of_a_new_repository_of_mercurial_are_not_made(layer: str, tmp_path: Path) -> None:
+    with confined(layer, tmp_path) as place:
+        made = (
+            "mkdir .hg; echo evil > .hg/hgrc; echo evil > .hg/hgrc-not-shared; echo x > .hg/store"
+        )
+        told = place.run(made).told
+        hg = place.workspace / ".hg"
+        assert [path.name for path in hg.iterdir()] == ["store"]
+        assert [one.split(" was made")[0] for one in told] == [".hg/hgrc", ".hg/hgrc-not-shared"]
+
+
 def test_repository_can_be_made_and_used(layer: str, tmp_path: Path) -> None:
     with confined(layer, tmp_path, environ={**os.environ, **IDENTITY}) as place:
         made = place.run("git init -q . && echo 1 > a && git add a && git commit -qm one")
