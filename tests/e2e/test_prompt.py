@@ -115,3 +115,18 @@ def test_prompt_writes_nothing_a_terminal_would_obey(tmp_path: Path) -> None:
     ran = agentcli("prompt", home=tmp_path)
     assert "gone" in ran.out
     assert "\x1b" not in ran.out
+
+
+@pytest.mark.parametrize("options", [(), ("--json", "--model", "opus")])
+def test_hidden_values_are_hidden_as_in_what_is_sent(
+    home: Path, workspace: Path, options: tuple[str, ...]
+) -> None:
+    (workspace / "AGENTS.md").write_text("Notes.\n@.env\n")
+    (workspace / ".env").write_text("DB_PASSWORD=hunter2hunter2\n")
+    shown = agentcli(
+        "prompt", "API_TOKEN=zebra7zebra7", "-C", workspace, *options, home=home, env=KEYS
+    )
+    assert shown.code == 0
+    assert "hunter2" not in shown.out
+    assert "zebra7" not in shown.out
+    assert shown.out.count("=\u00absecret:") == 2

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from agentcli.agent.context_notes import EnvironmentNotes, PlanTracker
 from agentcli.agent.history import PINNED, SUMMARIZED, History, build_messages
@@ -43,6 +43,8 @@ from agentcli.types.tools import ToolMessage, ToolSpec
 
 if TYPE_CHECKING:
     from agentcli.providers.dialect import Model
+
+_Masked = TypeVar("_Masked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,15 @@ class FirstRequest:
         )
 
 
+def mask_as_sent(settings: Settings, value: _Masked) -> _Masked:
+    """Return the value as a session would send it, without hidden values."""
+    from agentcli.permissions.masking import EventMasking
+    from agentcli.session.secrets import build_redactor
+
+    masked: _Masked = EventMasking(build_redactor(settings)).mask_value(value)
+    return masked
+
+
 def build_first_request(settings: Settings) -> FirstRequest:
     """Build the request. Raise SettingsError if the settings name a model that does not exist."""
     configuration = load_configuration(settings)
@@ -121,11 +132,12 @@ def build_first_request(settings: Settings) -> FirstRequest:
         *instructions.build_start_notes(),
         *load_roles(configuration, tools=toolset.specs)[1],
     )
+    notes = tuple(fact for fact in facts if isinstance(fact, ContextNote))
     return FirstRequest(
         settings=settings,
         system=load_system_prompt(),
         toolset=toolset,
-        notes=tuple(fact for fact in facts if isinstance(fact, ContextNote)),
+        notes=mask_as_sent(settings, notes),
         notes_after=(
             *PlanTracker([ModeChanged(mode=settings.mode)]).collect_notes(),
             *EnvironmentNotes(

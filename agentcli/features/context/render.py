@@ -11,6 +11,7 @@ from agentcli.features.context.engine import (
     FirstRequest,
     build_first_request,
     encode_first_request,
+    mask_as_sent,
     measure_saved_session,
 )
 from agentcli.system.plain_text import show_controls
@@ -74,6 +75,7 @@ def show_prompt(settings: Settings, prompt: str, *, as_json: bool) -> None:
     As JSON, show the request exactly as it would be sent, except for the bytes of images."""
     prompt = prompt or PLACEHOLDER
     attached = [*map(_shorten_image, read_mentioned_images(prompt, settings.workspace))]
+    prompt, attached = mask_as_sent(settings, (prompt, attached))
     if as_json:
         shown = json.dumps(
             encode_first_request(settings, prompt, attachments=attached),
