@@ -9,7 +9,13 @@ from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
-from agentcli.api.sessions import Approve, AsyncSession, SessionOptions, TurnResult
+from agentcli.api.sessions import (
+    Approve,
+    AsyncSession,
+    SessionOptions,
+    TurnResult,
+    require_text,
+)
 from agentcli.api.tools import FunctionTool
 from agentcli.types.errors import UsageError
 from agentcli.types.events import Event, Fact
@@ -108,6 +114,7 @@ class Session:
 
     def steer(self, text: str) -> None:
         """Send a message to the running turn. May be called from any thread."""
+        require_text(text)
         self._get_loop().call_soon_threadsafe(self._session.steer, text)
 
     def interrupt(self) -> None:

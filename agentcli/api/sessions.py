@@ -186,6 +186,8 @@ class AsyncSession:
         for one in tools:
             if not isinstance(one, FunctionTool):
                 raise UsageError(f"{one!r:.80} is not a tool", hint="write @tool above it")
+        if answer_schema is not None:
+            _require_schema(answer_schema)
         self._workspace = None if workspace is None else Path(workspace)
         self._tools = tuple(tools)
         self._approve = approve
@@ -275,6 +277,7 @@ class AsyncSession:
         as `run` does."""
         session = self._open_session
         _require_lists(images=images)
+        require_text(prompt)
         if self._turn is not None:
             raise UsageError("a turn is running", hint="await it, or make another session")
         self._events, self._tally, self._result = asyncio.Queue(), Tally(), None
@@ -294,6 +297,7 @@ class AsyncSession:
     def steer(self, text: str) -> None:
         """Send a message to the running turn, before the model's next reply."""
         session = self._open_session
+        require_text(text)
         session.add_attachments(session.steering.add(text), ())
 
     def interrupt(self) -> None:
@@ -360,6 +364,23 @@ def _require_lists(**given: object) -> None:
     for name in _LISTS & given.keys():
         if isinstance(given[name], str):
             raise UsageError(f"{name} must be a list of texts", hint=f"{name}=[{given[name]!r}]")
+
+
+def require_text(message: object) -> None:
+    """Raise UsageError unless it is a text: nothing else can be recorded or sent."""
+    if not isinstance(message, str):
+        raise UsageError(f"{message!r:.80} is not a text", hint="write the message as a str")
+
+
+def _require_schema(schema: Json) -> None:
+    """Raise UsageError if no answer could match the schema: the model would be paid for nothing."""
+    from agentcli.system.jsonschema import find_schema_fault
+
+    if fault := find_schema_fault(schema):
+        raise UsageError(
+            f"answer_schema cannot be the form of an answer: {fault}",
+            hint='answer_schema={"type": "object", "properties": {...}}',
+        )
 
 
 async def _cancel(turn: "asyncio.Task[None]") -> None:

@@ -349,6 +349,9 @@ def test_answer_that_has_a_schema_is_data(workspace: Path, model: Any) -> None:
         ({"allow": "bash(ls)"}, UsageError, "allow must be a list of texts"),
         ({"verify": "pytest -q"}, UsageError, "verify must be a list of texts"),
         ({"tools": [print]}, UsageError, "<built-in function print> is not a tool"),
+        ({"answer_schema": []}, UsageError, "answer_schema cannot be .*: it is not an object"),
+        ({"answer_schema": {"type": "string"}}, UsageError, "an answer is always an object"),
+        ({"answer_schema": {"$ref": "#/none"}}, UsageError, "'#/none' is not defined"),
     ],
 )
 def test_what_cannot_be_opened_says_why(
@@ -361,6 +364,17 @@ def test_what_cannot_be_opened_says_why(
     ):
         pass
     assert threading.active_count() == before
+
+
+def test_message_that_is_no_text_is_refused_and_the_session_goes_on(
+    workspace: Path, model: Any
+) -> None:
+    nothing: Any = None
+    with Session(workspace, model=model("Done.")) as session:
+        for send in (session.run, session.steer):
+            with pytest.raises(UsageError, match="None is not a text"):
+                send(nothing)
+        assert session.run("go").answer == "Done."
 
 
 def test_misuse_says_what_would_be_right(workspace: Path, model: Any) -> None:
