@@ -13,7 +13,7 @@ from agentcli.providers.catalog import LOCAL, Key, Provider, require_key, resolv
 from agentcli.providers.dialect import Dialect, Model, Price
 from agentcli.providers.failures import FailureExplainer, to_failure
 from agentcli.providers.http.direct import DirectSocket
-from agentcli.providers.http.route import find_base_url
+from agentcli.providers.http.route import find_base_url, remove_login
 from agentcli.providers.http.sockets import ConnectionBroken, HttpError, Timeouts
 from agentcli.types.errors import ProviderError, SettingsError
 from agentcli.types.fast_dataclass import dataclass
@@ -193,7 +193,7 @@ async def find_local_servers(
             )
         except ProviderError:
             return None
-        url = find_base_url(provider, environ)
+        url = remove_login(find_base_url(provider, environ))
         return LocalModelServer(provider=provider, base_url=url, models=tuple(models))
 
     found = await asyncio.gather(*map(ask, LOCAL))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from agentcli.providers.catalog import PROVIDERS, Key, Provider, require_key
 from agentcli.providers.connection import LearnedModel, ProviderConnection, RetryPolicy
 from agentcli.providers.dialect import Dialect, Model
-from agentcli.providers.http.route import check_proxies, find_base_url
+from agentcli.providers.http.route import check_proxies, find_base_url, remove_login
 from agentcli.providers.http.sockets import Socket, Timeouts
 from agentcli.types.errors import SettingsError
 
@@ -68,7 +68,7 @@ def _build_learner(model: Model, address: str, *, file: Path | None) -> "QuirkLe
         return None
     from agentcli.providers.openai.chat_quirks import QuirkLearner, QuirkMemory
 
-    return QuirkLearner(address, QuirkMemory(file) if file else None)
+    return QuirkLearner(remove_login(address), QuirkMemory(file) if file else None)
 
 
 def find_dialect(protocol: str) -> Dialect:

@@ -431,6 +431,8 @@ class DirectSocket:
             "Accept-Encoding": "identity",
             **headers,
         }
+        if self._route.credentials and "authorization" not in map(str.lower, headers):
+            fields["Authorization"] = self._route.credentials
         if body_bytes:
             fields |= {"Content-Type": "application/json", "Content-Length": str(body_bytes)}
         proxy = self._route.proxy

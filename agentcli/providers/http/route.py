@@ -79,6 +79,13 @@ def check_base_url(base_url: str, *, source: str) -> str:
     )
 
 
+def remove_login(base_url: str) -> str:
+    """Return the address without its user, its password and its query, which may hold a key."""
+    parts = urlsplit(base_url)
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=host, query="", fragment="").geturl()
+
+
 def is_address(url: str) -> bool:
     """Return whether this is the HTTP address of a host."""
     try:
@@ -158,6 +165,8 @@ class Route:
     def __init__(self, base_url: str, environ: Mapping[str, str]) -> None:
         self.endpoint = parse_endpoint(base_url)
         self.proxy = find_proxy(self.endpoint, environ)
+        self.credentials = _build_basic(urlsplit(base_url.strip()))
+        """The value of an Authorization header, if the address names a user."""
         self._base_url = base_url
 
     def locate(self, path: str) -> tuple[str, str]:

@@ -67,6 +67,19 @@ def test_request_is_sent_as_it_should() -> None:
     assert request.headers["x-key"] == "k"
 
 
+def test_user_of_the_address_is_sent_unless_there_is_a_key() -> None:
+    async def send(address: str) -> None:
+        direct = DirectSocket(address, environ={})
+        await direct.fetch_document("/v1/models", headers={})
+        await direct.fetch_document("/v1/models", headers={"authorization": "Bearer k"})
+        await direct.close()
+
+    with Provider([answer({}), answer({})]) as provider:
+        asyncio.run(send(f"http://me:p%40ss@127.0.0.1:{provider.port}"))
+        sent = [request.headers["authorization"] for request in provider.requests]
+    assert sent == ["Basic bWU6cEBzcw==", "Bearer k"]
+
+
 def test_large_body_arrives() -> None:
     body = b'"' + b"x" * 20_000_000 + b'"'
     with Provider([STREAM]) as provider:

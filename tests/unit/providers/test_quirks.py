@@ -33,12 +33,12 @@ def refuse(body: Any, status: int = 400) -> Reply:
     return Reply(status=status, body=json.dumps(body).encode())
 
 
-def send(provider: Provider, file: Path | None) -> list[Delta]:
+def send(provider: Provider, file: Path | None, *, base_url: str = "") -> list[Delta]:
     shown: list[Delta] = []
     connection = open_provider(
         resolve("openai-chat/local"),
         key=Key(value="sk-test", source="test"),
-        base_url=provider.base_url,
+        base_url=base_url or provider.base_url,
         environ={},
         retry_policy=RetryPolicy(waits_s=(0.0,)),
         quirks_file=file,
@@ -68,6 +68,15 @@ def test_field_that_a_server_names_is_left_out_from_then_on(tmp_path: Path) -> N
         "no_stream_usage)",
         "no_parallel_switch)",
     ]
+
+
+def test_memory_holds_no_password_of_an_address(tmp_path: Path) -> None:
+    file = tmp_path / "quirks.json"
+    unknown = refuse({"error": {"message": "Unknown parameter: 'stream_options'"}})
+    with Provider([unknown, SAID]) as provider:
+        plain = provider.base_url
+        send(provider, file, base_url=f"{plain.replace('//', '//me:secret@')}?key=secret")
+    assert json.loads(file.read_text()) == {plain: ["no_stream_usage"]}
 
 
 def test_refusal_that_stays_is_told_and_not_remembered(tmp_path: Path) -> None:
