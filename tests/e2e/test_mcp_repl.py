@@ -249,6 +249,18 @@ def test_server_that_cannot_be_used_costs_one_warning(tmp_path: Path) -> None:
         assert "it said 'no licence'" in said
 
 
+def test_password_in_the_address_of_a_server_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "servers.json"
+    address = "http://me:hunter-2-password@127.0.0.1:1/mcp"
+    path.write_text(json.dumps({"mcpServers": {"web": {"url": address}}}))
+    with live(tmp_path, [], arguments=["--mcp-config", str(path)], **SIZE) as session:
+        term = session.term
+        term.ready()
+        term.send("/mcp web")
+        term.wait("@127.0.0.1:1/mcp")
+        assert not term.shows("hunter")
+
+
 def test_server_that_wants_a_login_says_how(tmp_path: Path) -> None:
     with guarded() as (resource, _):
         options = arguments(tmp_path)

@@ -61,6 +61,18 @@ def test_server_that_failed_its_test_is_listed_so_until_it_is_another(home: Path
     assert "  not tested yet; " in mcp(home, "list")[1]
 
 
+def test_password_in_an_address_is_not_printed(home: Path) -> None:
+    address = "http://me:hunter-2-password@127.0.0.1:1/mcp?api_key=hunter-2-key"
+    mcp(home, "add", "web", "--url", address)
+    code, told = mcp(home, "list")
+    assert (code, "hunter" in told) == (0, False)
+    assert "127.0.0.1:1/mcp" in told
+    code, told = mcp(home, "test")
+    assert (code, "hunter" in told) == (Exit.PROVIDER, False)
+    assert "cannot be reached at http://me:" in told
+    assert "hunter" not in mcp(home, "approve", "web", "--yes")[1]
+
+
 def test_server_elsewhere_is_added_by_its_address(home: Path) -> None:
     mcp(home, "add", "web", "--url", "https://x.test/mcp", "--header", "A: Bearer ${T:-none}")
     assert json.loads((home / ".config/agentcli/mcp.json").read_text()) == {

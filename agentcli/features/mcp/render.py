@@ -28,6 +28,7 @@ from agentcli.features.mcp.server_list import (
 from agentcli.features.mcp.servers import Servers
 from agentcli.features.mcp.tokens import ServerLoginStore, forget_logins
 from agentcli.session.project import Project, load_project
+from agentcli.session.secrets import build_redactor
 from agentcli.settings import load_settings
 from agentcli.system.browser import is_page, open_page, parse_host
 from agentcli.system.plain_text import show_controls
@@ -55,10 +56,11 @@ def remove(name: str) -> Exit:
 def show_servers(workspace: Path, *, config: str | None) -> Exit:
     settings, project = load_settings_and_project(workspace, config)
     found = load_entries(settings, project)
+    mask = build_redactor(settings).mask
     for entry in found.servers:
         accepted = open_approvals().find(entry)
         tools = _describe_trial(entry) if accepted is None else format_tool_cost(entry, accepted)
-        print_line(f"{entry.name}  {entry.shown}\n  {tools}; {describe_terms(entry)}")
+        print_line(mask(f"{entry.name}  {entry.shown}\n  {tools}; {describe_terms(entry)}"))
     for problem in found.problems:
         print_line(f"problem: {problem}")
     if project and project.warning:
@@ -116,7 +118,7 @@ async def _test_server(settings: Settings, entry: ServerEntry) -> bool:
         try:
             tools = await servers.list_tools(entry)
         except ServerFault as fault:
-            print_line(f"{entry.name}: {fault}")
+            print_line(build_redactor(settings).mask(f"{entry.name}: {fault}"))
             _say_log(servers, entry)
             _store_trial(entry, None)
             return False
@@ -163,7 +165,7 @@ async def _list_tools(
         try:
             tools = await servers.list_tools(entry)
         except ServerFault as fault:
-            print_line(f"{entry.name}: {fault}")
+            print_line(build_redactor(settings).mask(f"{entry.name}: {fault}"))
             _say_log(servers, entry)
             return None
         _say_remarks(servers.connect(entry).remarks)

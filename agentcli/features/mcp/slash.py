@@ -35,7 +35,7 @@ async def run_mcp(host: CommandHost, rest: str) -> None:
 
 def _list_servers(host: CommandHost) -> None:
     states = _list_states(host)
-    host.print_table([(one.entry.name, _describe_server(one)) for one in states])
+    host.print_table([(one.entry.name, _describe_server(host, one)) for one in states])
     servers = _find_servers(host)
     for warned in servers.warnings if servers else ():
         host.say(escape(f"Problem: {warned.message}"), "dim")
@@ -49,14 +49,15 @@ def _list_servers(host: CommandHost) -> None:
 
 def _list_tools(host: CommandHost, server: ServerState) -> None:
     tools = [(tool.name, shorten_description(tool)) for tool in server.tools]
-    host.print_table([(server.entry.name, _describe_server(server)), *tools])
+    host.print_table([(server.entry.name, _describe_server(host, server)), *tools])
 
 
-def _describe_server(server: ServerState) -> str:
+def _describe_server(host: CommandHost, server: ServerState) -> str:
     tools = f"; {format_tool_cost(server.entry, server.tools)}" if server.tools else ""
     log = [f"log {shorten_home(server.log_path)}"] if server.log_path else []
     state = server.status.rstrip(".")
-    return "\n".join([f"{state}{tools}", server.entry.shown, describe_terms(server.entry), *log])
+    address = host.session.gate.redactor.mask(server.entry.shown)
+    return "\n".join([f"{state}{tools}", address, describe_terms(server.entry), *log])
 
 
 async def _restart_server(host: CommandHost, server: ServerState) -> None:
