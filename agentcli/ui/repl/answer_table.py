@@ -156,7 +156,10 @@ _TYPED_ANSWERS = tuple(choice for choice in (*CALL_ANSWERS, STOP_ANSWER) if choi
 CHOICE_BY_WORD = {word: choice for choice in _TYPED_ANSWERS for word in choice.typed}
 APPROVAL_PROMPT = ", ".join(
     [
-        *(f"{it.key} {SPAN_WORDS[it.lasts] if it.lasts else it.short}" for it in _TYPED_ANSWERS),
+        *(
+            f"{it.key} {SPAN_WORDS[it.lasts] if it.lasts and it.agrees else it.short}"
+            for it in _TYPED_ANSWERS
+        ),
         "or type what to do instead",
     ]
 )
