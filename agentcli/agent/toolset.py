@@ -15,6 +15,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
+from agentcli.system.text import to_printable
 from agentcli.types.errors import ToolError
 from agentcli.types.own_tools import find_own_tools, to_plain
 from agentcli.types.tools import ErrorKind, Tool, ToolSpec
@@ -118,7 +119,8 @@ class Toolset:
             known = [spec.name for spec in self.declared[:NAMES_SHOWN]]
             more = " …" if len(self.declared) > NAMES_SHOWN else ""
             raise ToolError(
-                f"There is no tool {name!r}.{hint} The tools are {', '.join(known)}{more}.",
+                f"There is no tool '{to_printable(name)}'.{hint} "
+                f"The tools are {', '.join(known)}{more}.",
                 kind=ErrorKind.UNKNOWN_TOOL,
             )
         if name not in self._loaded:

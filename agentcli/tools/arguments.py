@@ -12,12 +12,14 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from agentcli.system.strict_json import parse_json
+from agentcli.system.text import to_printable
 from agentcli.types.errors import ToolError
 from agentcli.types.fast_dataclass import dataclass
 from agentcli.types.messages import Json
 from agentcli.types.tools import ErrorKind
 
 SHOWN_VALUE_CHARS = 80
+FAULTS_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,11 @@ def explain_faults(
 ) -> ToolError:
     """Return the error that names each fault. `described` has the fields, with descriptions."""
     found = [*faults]
-    told = "; ".join(_describe_fault(fault, described, advice=advice) for fault in found)
+    told = "; ".join(
+        _describe_fault(fault, described, advice=advice) for fault in found[:FAULTS_SHOWN]
+    )
+    if more := len(found[FAULTS_SHOWN:]):
+        told += f"; and {more} more"
     is_unknown = any(fault.kind == "extra_forbidden" and len(fault.at) == 1 for fault in found)
     names = f" The fields are {', '.join(described)}." if is_unknown else ""
     return _build_invalid_error(f"{told}{'' if told.endswith('?') else '.'}{names}")
@@ -81,7 +87,7 @@ def explain_faults(
 def _describe_fault(
     fault: ArgumentFault, described: Mapping[str, str], *, advice: Mapping[str, str]
 ) -> str:
-    name = ".".join(map(str, fault.at)) or "the input"
+    name = to_printable(".".join(map(str, fault.at))) or "the input"
     meant = f" ({described[name]})" if described.get(name) else ""
     match fault.kind:
         case "missing":

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from agentcli.system.diff import Comparison, compare_spliced
 from agentcli.system.lazy import compile_later
-from agentcli.system.text import splice, to_lf
+from agentcli.system.text import splice, to_lf, to_printable
 from agentcli.system.workspace import Workspace, WorkspacePath
 from agentcli.tools import text_file
 from agentcli.tools.arguments import (
@@ -265,7 +265,7 @@ def _find_fault(args: EditFileArgs) -> str:
         if args.old_text or args.edits:
             return "give lines with new_text, or old_text, or edits, not several of them"
         if not _RANGE.fullmatch(args.lines):
-            return f'lines must be like 40-96, not "{args.lines}"'
+            return f'lines must be like 40-96, not "{to_printable(args.lines)}"'
         del given["old_text"]
     if args.edits:
         # A model that must fill every field sends empty texts beside them.

@@ -317,3 +317,28 @@ def test_broken_settings_file_is_named(text: str, home: Path) -> None:
     assert ran.code == 3
     assert str(file) in ran.err.splitlines()[0]
     assert len(ran.err.splitlines()) == 2
+
+
+LONG = "x" * 1_000_000
+LONG_CALLS: dict[str, dict[str, Any]] = {
+    "the name of a tool": {"name": LONG, "input": {}},
+    "the name of a field": {"name": "read_file", "input": {"path": "a.txt", LONG: 1}},
+    "many fields": {"name": "read_file", "input": {f"field{n}": n for n in range(5000)}},
+    "lines": {"name": "edit_file", "input": {"path": "a.txt", "lines": LONG, "new_text": ""}},
+    "a glob": {"name": "find_files", "input": {"glob": LONG}},
+    "a glob of a search": {"name": "grep", "input": {"pattern": "x", "glob": LONG}},
+}
+
+
+@pytest.mark.parametrize("case", LONG_CALLS)
+def test_long_words_of_a_call_are_not_repeated_whole(
+    case: str, home: Path, workspace: Path
+) -> None:
+    model = script(home / "s.json", [{"calls": [LONG_CALLS[case]]}, "ok"])
+    ran = agentcli("run", "-C", workspace, "--model", model, "x", home=home)
+    assert ran.code == 0, ran.err
+    history = build_messages(entry.fact for entry in read_log(session_log(home)).entries)
+    (answers,) = [message for message in history if isinstance(message, ToolMessage)]
+    (answer,) = answers.results
+    assert answer.status == "error"
+    assert len(answer.text) < 2000

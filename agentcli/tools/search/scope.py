@@ -22,6 +22,8 @@ from agentcli.types.grants import NO_GRANTS, Grants
 from agentcli.types.tools import ErrorKind
 
 _TYPE = "wanted"
+GLOB_CHARS = 10_000
+"""No path is as long; to translate a longer one takes seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,8 @@ def _build_located(
     if not stat.S_ISDIR(mode):
         raise ToolError(f"{located.given} is neither a file nor a directory.")
     try:
+        if glob and len(glob) > GLOB_CHARS:
+            raise globs.GlobError(f"it has more than {GLOB_CHARS:,} characters")
         return _scope_directory(workspace, located, glob=glob, granted=granted)
     except globs.GlobError as error:
         raise ToolError(
