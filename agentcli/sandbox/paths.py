@@ -53,6 +53,14 @@ def ignore_loss(path: Path) -> None:
     """Do nothing: nobody is there to be warned."""
 
 
+ReportUndone = Callable[[str], None]
+"""Takes a sentence on what the last command left that was removed, when nobody is told of it."""
+
+
+def ignore_undone(note: str) -> None:
+    """Do nothing: nobody is there to be warned."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxScope:
     """The paths and limits of a sandbox."""
@@ -80,6 +88,7 @@ class SandboxScope:
     rejected: Path | None = None
     """The directory for removed content. If None, it is kept only as long as the session."""
     report_loss: ReportLoss = ignore_loss
+    report_undone: ReportUndone = ignore_undone
     limits: CommandLimits = field(default_factory=CommandLimits)
 
 
@@ -114,6 +123,7 @@ class SandboxPaths:
     rejected: Path
     """Directory for removed content of protected paths, in case the user put it there after all."""
     report_loss: ReportLoss
+    report_undone: ReportUndone
     needs_override: bool
     """True if root works in another user's files, as in a container, and needs a right for it."""
 
@@ -211,6 +221,7 @@ def _find_paths(
         is_home=user_home.is_relative_to(workspace),
         rejected=scope.rejected or private / "rejected",
         report_loss=scope.report_loss,
+        report_undone=scope.report_undone,
         needs_override=os.geteuid() == 0 and workspace.stat().st_uid != 0,
     )
 

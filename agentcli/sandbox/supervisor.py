@@ -152,6 +152,7 @@ class GuardedDirectory:
         self.path = path
         self._keeper = keeper
         self._report_loss = paths.report_loss
+        self._report_undone = paths.report_undone
         self._original = find_original(path)
         roots, bare = search_repositories(path)
         self._repositories = CompleteRepositories(roots[:_MOST_CHECKED])
@@ -199,7 +200,8 @@ class GuardedDirectory:
         return (*undone.notes, *removed, *destroyed, *found)
 
     def close(self) -> None:
-        self._scan.close()
+        for note in self._scan.close():
+            self._report_undone(note)
 
     def _describe_broken(self, git: Path) -> str:
         shown = git.relative_to(self.path) if git.is_relative_to(self.path) else git
@@ -338,9 +340,11 @@ class NewRepositoryScan:
         latest, self._latest = self._latest, None
         return latest.result() if latest else ()
 
-    def close(self) -> None:
-        self.take_notes()
+    def close(self) -> tuple[str, ...]:
+        """Return a sentence for each path that was cleared after the last command."""
+        notes = self.take_notes()
         self._looker.shutdown()
+        return notes
 
     def _sweep(self) -> tuple[str, ...]:
         sentences: list[str] = []

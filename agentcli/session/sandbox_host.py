@@ -225,6 +225,7 @@ class SandboxHost:
             records=own.records,
             rejected=self.paths.directory / "rejected",
             report_loss=self._warn_loss,
+            report_undone=self._warn_undone,
             limits=CommandLimits(
                 processes=self._settings.command_processes,
                 memory_bytes=self._settings.command_memory,
@@ -343,6 +344,11 @@ class SandboxHost:
         with suppress(RuntimeError):  # the journal belongs to the thread of the loop
             asyncio.get_running_loop()
             self.report()
+
+    def _warn_undone(self, note: str) -> None:
+        """Warn of what the last command left: no result of a later one says so."""
+        self._warnings.append(Warned(code="sandbox.undone", message=note))
+        self._is_needed = True
 
     def create_private_directory(self) -> Path:
         """Create a temporary directory for processes, outside what commands may change."""

@@ -200,6 +200,26 @@ def test_repository_of_the_person_is_left_alone_and_one_of_a_command_is_cleared(
         assert git(workspace / "theirs", "config", "alias.x") == "!true"
 
 
+def test_what_the_last_command_left_is_told_at_the_end(
+    tmp_path: Path, workspace: Path, layer: str
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    left = "git init -q new; git -C new config core.fsmonitor evil"
+    model = script(home / "s.json", [{"calls": [{"bash": {"command": left}}]}, "done"])
+    ran = agentcli(
+        *("run", "-o", "stream-json", "-C", workspace, "--model", model),
+        *("--mode", "auto", "--sandbox", layer, "x"),
+        home=home,
+    )
+    if ran.code == 3:
+        pytest.skip(f"{layer} does not work here: {ran.err}")
+    [warned] = [one for one in ran.events if one["type"] == "warning"]
+    assert warned["code"] == "sandbox.undone"
+    assert warned["message"].startswith("new/.git/config was written by the command")
+    assert ran.events[-1]["type"] == "result"
+
+
 def test_branch_that_git_could_not_set_up_is_told_although_git_succeeds(
     tmp_path: Path, workspace: Path
 ) -> None:
@@ -260,7 +280,9 @@ def test_repository_that_a_command_destroys_is_warned_of_and_keeps_its_hooks_and
     )
     if ran.code == 3:
         pytest.skip(f"{layer} does not work here: {ran.err}")
-    warned = [one for one in ran.events if one["type"] == "warning"]
+    warnings = [one for one in ran.events if one["type"] == "warning"]
+    # What was moved away is a repository of the command's, which loses its hooks.
+    warned = [one for one in warnings if one["code"] != "sandbox.undone"]
     is_moved = (workspace / ".git/HEAD").exists()  # bubblewrap holds the directory
     assert [one["code"] for one in warned] == ([] if is_moved else ["sandbox.lost"])
     assert all(str(workspace / ".git") in one["message"] for one in warned)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.sandbox.mounts import MountView
-from agentcli.sandbox.paths import SandboxPaths, ignore_loss
+from agentcli.sandbox.paths import SandboxPaths, ignore_loss, ignore_undone
 from agentcli.sandbox.protect import GuardedPath, Protection
 from agentcli.types.grants import Grants
 
@@ -32,6 +32,7 @@ def places(tmp_path: Path) -> SandboxPaths:
         variables={},
         is_home=False,
         report_loss=ignore_loss,
+        report_undone=ignore_undone,
         rejected=tmp_path / "rejected",
         needs_override=False,
     )
