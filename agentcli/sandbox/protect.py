@@ -90,6 +90,8 @@ def find_protection(
         found += (
             _guard_own_worktree(root) if root == workspace else _guard_worktree(root, workspace)
         )
+    # Only so many can be mounted, and hooks and settings matter more.
+    found.sort(key=lambda one: one.path.name in ADDRESS_DIRECTORIES)
     # A link in a repository may lead anywhere, and what is held is also shown.
     tops = (workspace, *outside.writable)
     guarded = {one.path: one for one in found if _is_below(one, tops)}

@@ -258,6 +258,13 @@ def test_pins_are_the_directories_between(tmp_path: Path) -> None:
     assert find_pins([tmp_path], paths) == (tmp_path / ".git", tmp_path / "a", tmp_path / "a/b")
 
 
+def test_hooks_and_settings_of_all_repositories_come_before_old_addresses(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        repository(tmp_path / name)
+    found = [one.path.name for one in find_protection(tmp_path).guarded]
+    assert found[-4:] == ["remotes", "branches"] * 2
+
+
 def test_new_repository_is_watched_from_its_entry_on(tmp_path: Path) -> None:
     watched = {(one.path.name, one.kind) for one in guard_new_repository(tmp_path)}
     assert watched == {(".git", "entry"), ("HEAD", "entry"), *OF_GIT.items()}
