@@ -272,8 +272,7 @@ def test_message_reaches_the_running_turn(home: Path) -> None:
         question = led.wait_for("question")
         led.send(type="steer", text="in French, please")
         led.send(type="answer", id=question["id"], decision="allow")
-        while led.wait_for("told")["text"] != "in French, please":
-            pass
+        assert "in French, please" in iter(lambda: led.wait_for("told")["text"], None)
         led.finish()
 
 

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from agentcli.features.eval.measure import Attempt, FailureClass, TaskScore
 from agentcli.features.eval.suite import FileSet, Suite, SuiteTask, list_files, write_files
 from agentcli.log.lock import lock_output
-from agentcli.system.files import write_private_json
+from agentcli.system.files import remove_tree, write_private_json
 from agentcli.system.git import add_worktree, run_git
 from agentcli.system.strict_json import parse_object
 from agentcli.types.errors import SettingsError, UsageError
@@ -127,7 +127,7 @@ class Evaluation:
                 self._write_script(task)
             if is_ready.exists():
                 return
-            shutil.rmtree(base, ignore_errors=True)
+            remove_tree(base)
             await asyncio.to_thread(_write_base, task, base)
             write_files(task.hidden, self._get_hidden_path(task))
         except (OSError, ValueError, SettingsError) as error:
@@ -137,7 +137,7 @@ class Evaluation:
             ran = await self._run_command(task.setup, base, timeout_s=SETUP_TIMEOUT_S)
             if ran.exit_code != 0:
                 self._failed_setups[task.id] = ran.describe(SETUP_TIMEOUT_S)
-                shutil.rmtree(base, ignore_errors=True)  # it may have filled the disk
+                remove_tree(base)  # it may have filled the disk
                 return
         is_ready.touch()
 
@@ -200,7 +200,7 @@ class Evaluation:
             return known
         attempt = await self._check_tree(task, done)
         if done.get("tree") and not _lacks_changes(done):  # first: it may have filled the disk
-            shutil.rmtree(done["tree"], ignore_errors=True)
+            remove_tree(Path(done["tree"]))
         stored.parent.mkdir(exist_ok=True)
         write_private_json(stored, {"key": key, **asdict(attempt)})
         return attempt
