@@ -176,6 +176,9 @@ def remove_tree(path: Path) -> None:
     """Remove a directory with all that is in it, also in read-only directories, as far as allowed.
 
     Links are not followed."""
+    shutil.rmtree(path, ignore_errors=True)
+    if not os.path.lexists(path):
+        return
     for folder, names, _ in os.walk(path):  # the names of a directory are read after it was yielded
         for each in (Path(folder), *(Path(folder, name) for name in names)):
             with suppress(OSError):

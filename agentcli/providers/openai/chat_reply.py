@@ -418,7 +418,7 @@ class ChatDecoder:
         if not isinstance(delta, dict):
             return ()
         content = delta.get("content")
-        # So is nearly every one:
+        # Nearly every delta has text and nothing else.
         if isinstance(content, str) and content and delta.keys() <= _KEYS_OF_TEXT:
             return self._take_text(content)
         refusal = _list_texts(delta.get("refusal"))
